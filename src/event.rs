@@ -1,0 +1,249 @@
+//! The journal of a study: everything that happened, in order, as plain data that can be folded.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::{Device, Slot};
+use crate::metric::{Metrics, lossless};
+use crate::params::Params;
+use crate::study::FailureCause;
+use crate::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
+use crate::verdict::Verdict;
+
+/// Position in the journal of a store, from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seq(pub i64);
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptEnd {
+    /// The program ran to its end.
+    Completed,
+    /// The program left because it was told to pause.
+    Paused,
+    /// The program left because its trial was pruned.
+    Stopped,
+    /// The program left because the runner asked it to; the trial runs again.
+    Interrupted,
+    /// The runner died, and the program with it; the trial runs again.
+    Lost,
+    /// The program ended by itself before its end: NaN or infinite loss.
+    Diverged,
+    /// Something went wrong.
+    Failed(FailureCause),
+}
+
+/// Something that happened to a study.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// A runner took the study up.
+    RunnerStarted {
+        /// Process id.
+        pid: u32,
+        /// Host name.
+        host: String,
+        /// Its slots.
+        slots: Vec<Slot>,
+    },
+    /// A runner left the study.
+    RunnerStopped {
+        /// Why.
+        reason: String,
+        /// How long it ran, in microseconds.
+        ran_micros: i64,
+    },
+    /// A trial came into being.
+    TrialCreated {
+        /// Its number.
+        trial: TrialNumber,
+        /// Its parameters.
+        params: Params,
+        /// Where they came from.
+        origin: Origin,
+    },
+    /// An attempt was given a slot.
+    AttemptStarted {
+        /// Whose.
+        trial: TrialNumber,
+        /// Which.
+        attempt: AttemptNumber,
+        /// Where.
+        slot: Slot,
+        /// Clock value and path of the checkpoint it goes on from.
+        resume: Option<(u64, PathBuf)>,
+        /// Clock value where it shall pause.
+        until: Option<u64>,
+    },
+    /// The process of an attempt is known (for killing leftovers after a crash).
+    AttemptLaunched {
+        /// Whose.
+        trial: TrialNumber,
+        /// Which.
+        attempt: AttemptNumber,
+        /// Process id.
+        pid: u32,
+        /// The system's start time of that process, so that a reused id is not taken for it.
+        pid_started: u64,
+    },
+    /// A report came in.
+    Reported {
+        /// Whose.
+        trial: TrialNumber,
+        /// Of which attempt.
+        attempt: AttemptNumber,
+        /// Clock value.
+        step: u64,
+        /// What was measured.
+        metrics: Metrics,
+    },
+    /// A pruner decided something at a report.
+    Decided {
+        /// About whom.
+        trial: TrialNumber,
+        /// At which clock value.
+        step: u64,
+        /// What, and why.
+        verdict: Verdict,
+    },
+    /// A trial saved a checkpoint.
+    CheckpointSaved {
+        /// Whose.
+        trial: TrialNumber,
+        /// Clock value of the state.
+        step: u64,
+        /// Where it is; absolute.
+        path: PathBuf,
+    },
+    /// A checkpoint is no longer needed; its files are removed after this is durable.
+    CheckpointDropped {
+        /// Whose.
+        trial: TrialNumber,
+        /// Which.
+        path: PathBuf,
+    },
+    /// An attempt is over.
+    AttemptEnded {
+        /// Whose.
+        trial: TrialNumber,
+        /// Which.
+        attempt: AttemptNumber,
+        /// How.
+        end: AttemptEnd,
+        /// One sentence.
+        reason: Option<String>,
+    },
+    /// A trial waits for a slot again.
+    TrialQueued {
+        /// Which.
+        trial: TrialNumber,
+        /// Clock value up to which it shall run, if a pruner promoted it.
+        until: Option<u64>,
+        /// Why.
+        reason: String,
+    },
+    /// A trial left its slot and may be resumed.
+    TrialPaused {
+        /// Which.
+        trial: TrialNumber,
+        /// Why.
+        reason: String,
+    },
+    /// A trial is over.
+    TrialFinished {
+        /// Which.
+        trial: TrialNumber,
+        /// Complete, pruned or failed.
+        state: TrialState,
+        /// Its value, if complete.
+        #[serde(with = "optional_number", default)]
+        value: Option<f64>,
+        /// Why, one sentence.
+        reason: Option<String>,
+    },
+    /// The study is over.
+    StudyFinished {
+        /// Why, one sentence.
+        reason: String,
+    },
+    /// A finished study goes on (its budget was raised).
+    StudyReopened {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Event {
+    /// The trial it is about.
+    pub fn trial(&self) -> Option<TrialNumber> {
+        match self {
+            Event::TrialCreated { trial, .. }
+            | Event::AttemptStarted { trial, .. }
+            | Event::AttemptLaunched { trial, .. }
+            | Event::Reported { trial, .. }
+            | Event::Decided { trial, .. }
+            | Event::CheckpointSaved { trial, .. }
+            | Event::CheckpointDropped { trial, .. }
+            | Event::AttemptEnded { trial, .. }
+            | Event::TrialQueued { trial, .. }
+            | Event::TrialPaused { trial, .. }
+            | Event::TrialFinished { trial, .. } => Some(*trial),
+            Event::RunnerStarted { .. } | Event::RunnerStopped { .. } | Event::StudyFinished { .. } | Event::StudyReopened { .. } => None,
+        }
+    }
+
+    /// The device of an attempt that starts.
+    pub fn device(&self) -> Option<&Device> {
+        match self {
+            Event::AttemptStarted { slot, .. } => Some(&slot.device),
+            _ => None,
+        }
+    }
+}
+
+/// What someone asks of a running study, through the store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Request {
+    /// No new trials; running ones checkpoint and leave.
+    Stop,
+    /// Stop one trial at once; it counts as failed with reason `killed`.
+    Kill {
+        /// Which.
+        trial: TrialNumber,
+    },
+}
+
+mod optional_number {
+    use super::lossless;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Wrapped(#[serde(with = "lossless")] f64);
+
+    pub fn serialize<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+        value.map(Wrapped).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+        Ok(Option::<Wrapped>::deserialize(deserializer)?.map(|wrapped| wrapped.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_nan_is_told_from_no_value() {
+        for value in [None, Some(f64::NAN), Some(f64::INFINITY), Some(0.25)] {
+            let event = Event::TrialFinished { trial: TrialNumber(3), state: TrialState::Complete, value, reason: None };
+            let text = serde_json::to_string(&event).unwrap();
+            let Event::TrialFinished { value: read, .. } = serde_json::from_str(&text).unwrap() else { panic!("{text}") };
+            assert_eq!(value.map(f64::to_bits), read.map(f64::to_bits), "{text}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What samplers and pruners see of a study: its trials, and values turned so that smaller is better.
+
+use crate::metric::{Direction, Score};
+use crate::trial::{Trial, TrialState};
+use crate::view::StudyView;
+
+/// A read-only look at the trials so far.
+#[derive(Clone, Copy, Debug)]
+pub struct History<'a> {
+    trials: &'a [Trial],
+    direction: Direction,
+}
+
+impl<'a> History<'a> {
+    /// The history of a study.
+    pub fn new(view: &'a StudyView) -> Self {
+        History { trials: &view.trials, direction: view.direction() }
+    }
+
+    /// A history of trials that belong to no study.
+    pub fn of(trials: &'a [Trial], direction: Direction) -> Self {
+        History { trials, direction }
+    }
+
+    /// All trials by number, in every state.
+    pub fn trials(&self) -> &'a [Trial] {
+        self.trials
+    }
+
+    /// Which way the metric gets better.
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// A reported value as a score: smaller is better, NaN is worst.
+    pub fn score(&self, value: f64) -> Score {
+        Score::new(self.direction, value)
+    }
+
+    /// The trial's score if it is complete.
+    pub fn final_score(&self, trial: &Trial) -> Option<Score> {
+        trial.value.filter(|_| trial.state == TrialState::Complete).map(|value| self.score(value))
+    }
+
+    /// The trial's best score among its reports up to and including `step`.
+    pub fn best_until(&self, trial: &Trial, step: u64) -> Option<Score> {
+        trial.curve.iter().take_while(|(at, _)| *at <= step).map(|(_, value)| self.score(*value)).min()
+    }
+
+    /// The trial's score at exactly `step`.
+    pub fn score_at(&self, trial: &Trial, step: u64) -> Option<Score> {
+        let index = trial.curve.binary_search_by_key(&step, |(at, _)| *at).ok()?;
+        trial.curve.get(index).map(|(_, value)| self.score(*value))
+    }
+}

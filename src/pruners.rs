@@ -1,0 +1,91 @@
+//! Pruners decide which trials go on; each is one file and one line of [`PRUNERS`].
+
+mod asha;
+pub mod conformance;
+mod median;
+mod none;
+
+use crate::history::History;
+use crate::params::Params;
+use crate::policy::{OptionSpec, PolicyError};
+use crate::seed::StreamRng;
+use crate::study::{Milestones, PolicySpec};
+use crate::trial::{Trial, TrialNumber};
+use crate::verdict::{Reason, Verdict};
+
+/// A report to be judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    /// All trials, this one with the report included.
+    pub history: History<'a>,
+    /// The trial that reported.
+    pub trial: &'a Trial,
+    /// Clock value of the report.
+    pub step: u64,
+}
+
+/// A free slot that may go to a paused trial.
+#[derive(Clone, Copy, Debug)]
+pub struct PromotionAsk<'a> {
+    /// All trials.
+    pub history: History<'a>,
+}
+
+/// What to run instead of a new point.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Promotion {
+    /// A paused trial goes on.
+    Resume {
+        /// Which.
+        trial: TrialNumber,
+        /// Clock value of its next rung; `None`: to its end.
+        until: Option<u64>,
+        /// Why it.
+        reason: Reason,
+    },
+    /// A new trial starts from another one's state (population based training).
+    Clone {
+        /// Whose state.
+        from: TrialNumber,
+        /// Its own parameters.
+        params: Params,
+        /// Why.
+        reason: Reason,
+    },
+}
+
+/// Decides which trials go on.
+pub trait Pruner: Send {
+    /// The answer to a report that is in `case.history` already. A function of its argument.
+    fn judge(&self, case: &Case<'_>) -> Verdict;
+
+    /// Called before anything new is sampled: what to run instead.
+    fn promote(&self, _ask: &PromotionAsk<'_>, _rng: &mut StreamRng) -> Option<Promotion> {
+        None
+    }
+
+    /// Where a trial of `budget` clock values (if that is known) must report.
+    fn milestones(&self, budget: Option<u64>) -> Milestones;
+
+    /// Clock value up to which a new trial runs before it pauses; `None`: to its end.
+    fn first_rung(&self, _trial: TrialNumber) -> Option<u64> {
+        None
+    }
+}
+
+/// A line of the table of pruners.
+pub struct PrunerEntry {
+    /// Its name in the study file.
+    pub name: &'static str,
+    /// One sentence for `hpsearch list pruners`.
+    pub summary: &'static str,
+    /// Version of its rules: raised when the same history gives other verdicts.
+    pub version: u32,
+    /// Its options.
+    pub options: &'static [OptionSpec],
+    /// Builds it from checked options. `budget`: clock values of a full trial, if known.
+    pub build: fn(&PolicySpec, Option<u64>) -> Result<Box<dyn Pruner>, PolicyError>,
+}
+
+/// All pruners.
+pub static PRUNERS: &[PrunerEntry] = &[];

@@ -1,0 +1,332 @@
+//! The search space: dimensions in dependency order, some of them active only under a condition.
+
+pub mod distribution;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::params::{Params, Value};
+pub use distribution::{Distribution, DistributionError, Scale};
+
+/// A parameter is active when each of these parents is active and has one of the values listed for it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Condition(pub Vec<(String, Vec<Value>)>);
+
+impl Condition {
+    /// Whether the condition holds under `params`.
+    pub fn holds(&self, params: &Params) -> bool {
+        self.0.iter().all(|(parent, accepted)| params.get(parent).is_some_and(|value| accepted.iter().any(|accept| accept.same(value))))
+    }
+}
+
+/// One searched parameter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dimension {
+    /// The parameter's name.
+    pub name: String,
+    /// Its values.
+    pub distribution: Distribution,
+    /// Where the user expects the best value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prior: Option<Value>,
+    /// When it is active; `None`: always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<Condition>,
+}
+
+impl Dimension {
+    /// Whether the parameter is active, given the values of its parents.
+    pub fn is_active(&self, params: &Params) -> bool {
+        self.when.as_ref().is_none_or(|condition| condition.holds(params))
+    }
+}
+
+/// Why a set of dimensions is no space.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SpaceError {
+    /// A name used twice.
+    #[error("the parameter `{name}` is defined twice")]
+    Twice {
+        /// The name.
+        name: String,
+    },
+    /// A condition on a name that is not in the space.
+    #[error("`{name}` depends on `{parent}`, which is not in the space")]
+    UnknownParent {
+        /// The dependent parameter.
+        name: String,
+        /// What it names.
+        parent: String,
+    },
+    /// A condition that can never hold.
+    #[error("`{name}` is active when `{parent}` is `{value}`, which is not one of its values")]
+    ImpossibleParentValue {
+        /// The dependent parameter.
+        name: String,
+        /// Its parent.
+        parent: String,
+        /// The value that the parent cannot take.
+        value: Value,
+    },
+    /// Conditions in a circle.
+    #[error("the conditions of {} form a circle", names.join(", "))]
+    Circle {
+        /// The parameters concerned.
+        names: Vec<String>,
+    },
+    /// A prior outside the range.
+    #[error("the prior `{prior}` of `{name}` is not one of its values")]
+    Prior {
+        /// The parameter.
+        name: String,
+        /// The prior as given.
+        prior: Value,
+    },
+}
+
+/// Why an assignment is not a point of a space.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PointError {
+    /// An active parameter without a value.
+    #[error("`{name}` has no value")]
+    Missing {
+        /// The parameter.
+        name: String,
+    },
+    /// A value for a name the space does not have.
+    #[error("`{name}` is not a parameter of the space")]
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// A value for a parameter whose condition does not hold.
+    #[error("`{name}` has a value although its condition does not hold")]
+    Inactive {
+        /// The parameter.
+        name: String,
+    },
+    /// A value outside the distribution.
+    #[error("`{value}` is not a value of `{name}`")]
+    Outside {
+        /// The parameter.
+        name: String,
+        /// The value.
+        value: Value,
+    },
+}
+
+/// Dimensions with every parent before its children.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Dimension>", into = "Vec<Dimension>")]
+pub struct Space {
+    dimensions: Vec<Dimension>,
+}
+
+impl TryFrom<Vec<Dimension>> for Space {
+    type Error = SpaceError;
+
+    fn try_from(dimensions: Vec<Dimension>) -> Result<Self, SpaceError> {
+        Space::new(dimensions)
+    }
+}
+
+impl From<Space> for Vec<Dimension> {
+    fn from(space: Space) -> Self {
+        space.dimensions
+    }
+}
+
+impl Space {
+    /// Checks the dimensions and brings them in dependency order (otherwise in the order given).
+    pub fn new(dimensions: Vec<Dimension>) -> Result<Self, SpaceError> {
+        let mut names = BTreeSet::new();
+        for dimension in &dimensions {
+            if !names.insert(dimension.name.clone()) {
+                return Err(SpaceError::Twice { name: dimension.name.clone() });
+            }
+        }
+        for dimension in &dimensions {
+            check_references(dimension, &dimensions)?;
+        }
+        order_by_dependency(dimensions).map(|dimensions| Space { dimensions })
+    }
+
+    /// All dimensions, parents first.
+    pub fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions
+    }
+
+    /// The dimension called `name`.
+    pub fn dimension(&self, name: &str) -> Option<&Dimension> {
+        self.dimensions.iter().find(|dimension| dimension.name == name)
+    }
+
+    /// Whether there is nothing to search.
+    pub fn is_empty(&self) -> bool {
+        self.dimensions.is_empty()
+    }
+
+    /// Whether any parameter is conditional.
+    pub fn is_conditional(&self) -> bool {
+        self.dimensions.iter().any(|dimension| dimension.when.is_some())
+    }
+
+    /// Builds a point by asking for a value of each active parameter, parents first. `fixed` values are taken as they
+    /// are where their parameter is active.
+    pub fn assemble<E>(&self, fixed: &Params, mut value: impl FnMut(&Dimension, &Params) -> Result<Value, E>) -> Result<Params, E> {
+        let mut params = Params::new();
+        for dimension in &self.dimensions {
+            if !dimension.is_active(&params) {
+                continue;
+            }
+            let chosen = match fixed.get(&dimension.name).and_then(|given| dimension.distribution.normalize(given)) {
+                Some(given) => given,
+                None => value(dimension, &params)?,
+            };
+            params.insert(dimension.name.clone(), chosen);
+        }
+        Ok(params)
+    }
+
+    /// Checks that `params` is a point of this space: exactly the active parameters, each inside its range.
+    pub fn check(&self, params: &Params) -> Result<(), PointError> {
+        for (name, value) in params.iter() {
+            let Some(dimension) = self.dimension(name) else {
+                return Err(PointError::Unknown { name: name.to_owned() });
+            };
+            if !dimension.is_active(params) {
+                return Err(PointError::Inactive { name: name.to_owned() });
+            }
+            if !dimension.distribution.contains(value) {
+                return Err(PointError::Outside { name: name.to_owned(), value: value.clone() });
+            }
+        }
+        match self.dimensions.iter().find(|dimension| dimension.is_active(params) && params.get(&dimension.name).is_none()) {
+            Some(dimension) => Err(PointError::Missing { name: dimension.name.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// The number of points, conditions respected; `None` for a continuum or more than `u64` holds.
+    pub fn cardinality(&self) -> Option<u64> {
+        self.count_from(0, &Params::new())
+    }
+
+    fn count_from(&self, index: usize, params: &Params) -> Option<u64> {
+        let Some(dimension) = self.dimensions.get(index) else { return Some(1) };
+        if !dimension.is_active(params) {
+            return self.count_from(index + 1, params);
+        }
+        let count = dimension.distribution.cardinality()?;
+        let is_parent = |child: &Dimension| child.when.as_ref().is_some_and(|when| when.0.iter().any(|(parent, _)| *parent == dimension.name));
+        if !self.dimensions[index + 1..].iter().any(is_parent) {
+            return count.checked_mul(self.count_from(index + 1, params)?);
+        }
+        let mut total = 0u64;
+        for nth in 0..count {
+            let mut with = params.clone();
+            with.insert(dimension.name.clone(), dimension.distribution.nth(nth)?);
+            total = total.checked_add(self.count_from(index + 1, &with)?)?;
+        }
+        Some(total)
+    }
+}
+
+fn check_references(dimension: &Dimension, all: &[Dimension]) -> Result<(), SpaceError> {
+    let name = dimension.name.clone();
+    if let Some(prior) = &dimension.prior
+        && !dimension.distribution.contains(prior)
+    {
+        return Err(SpaceError::Prior { name, prior: prior.clone() });
+    }
+    for (parent, values) in dimension.when.iter().flat_map(|when| &when.0) {
+        let Some(found) = all.iter().find(|other| other.name == *parent) else {
+            return Err(SpaceError::UnknownParent { name, parent: parent.clone() });
+        };
+        if let Some(value) = values.iter().find(|value| !found.distribution.contains(value)) {
+            return Err(SpaceError::ImpossibleParentValue { name, parent: parent.clone(), value: value.clone() });
+        }
+    }
+    Ok(())
+}
+
+fn order_by_dependency(mut waiting: Vec<Dimension>) -> Result<Vec<Dimension>, SpaceError> {
+    let mut ordered: Vec<Dimension> = Vec::with_capacity(waiting.len());
+    while !waiting.is_empty() {
+        let ready = waiting.iter().position(|dimension| {
+            let mut parents = dimension.when.iter().flat_map(|when| &when.0);
+            parents.all(|(parent, _)| ordered.iter().any(|placed| placed.name == *parent))
+        });
+        let Some(ready) = ready else {
+            return Err(SpaceError::Circle { names: waiting.into_iter().map(|dimension| dimension.name).collect() });
+        };
+        ordered.push(waiting.remove(ready));
+    }
+    Ok(ordered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dimension(name: &str, distribution: Distribution, when: Option<(&str, Vec<Value>)>) -> Dimension {
+        let when = when.map(|(parent, values)| Condition(vec![(parent.into(), values)]));
+        Dimension { name: name.into(), distribution, prior: None, when }
+    }
+
+    fn optimizer_space() -> Space {
+        Space::new(vec![
+            dimension("momentum", Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(), Some(("optim", vec!["sgd".into()]))),
+            dimension("optim", Distribution::choice(vec!["sgd".into(), "adamw".into()]).unwrap(), None),
+        ])
+        .unwrap()
+    }
+
+    #[test]
+    fn parents_come_before_children_whatever_the_order_given() {
+        let names: Vec<_> = optimizer_space().dimensions().iter().map(|dimension| dimension.name.clone()).collect();
+        assert_eq!(names, ["optim", "momentum"]);
+    }
+
+    #[test]
+    fn a_point_holds_exactly_the_active_parameters() {
+        let space = optimizer_space();
+        let mut params = Params::new();
+        params.insert("optim", "sgd");
+        assert_eq!(space.check(&params), Err(PointError::Missing { name: "momentum".into() }));
+        params.insert("momentum", 0.9);
+        assert_eq!(space.check(&params), Ok(()));
+        params.insert("optim", "adamw");
+        assert_eq!(space.check(&params), Err(PointError::Inactive { name: "momentum".into() }));
+    }
+
+    #[test]
+    fn circles_and_impossible_conditions_are_refused() {
+        let choice = || Distribution::choice(vec!["a".into(), "b".into()]).unwrap();
+        let circle =
+            Space::new(vec![dimension("x", choice(), Some(("y", vec!["a".into()]))), dimension("y", choice(), Some(("x", vec!["a".into()])))]);
+        assert!(matches!(circle, Err(SpaceError::Circle { .. })));
+        let impossible = Space::new(vec![dimension("x", choice(), None), dimension("y", choice(), Some(("x", vec!["c".into()])))]);
+        assert!(matches!(impossible, Err(SpaceError::ImpossibleParentValue { .. })));
+    }
+
+    #[test]
+    fn the_number_of_points_respects_conditions() {
+        let space = Space::new(vec![
+            dimension("optim", Distribution::choice(vec!["sgd".into(), "adamw".into()]).unwrap(), None),
+            dimension("momentum", Distribution::int(0, 2, Scale::Linear, 1).unwrap(), Some(("optim", vec!["sgd".into()]))),
+            dimension("layers", Distribution::int(1, 4, Scale::Linear, 1).unwrap(), None),
+        ])
+        .unwrap();
+        assert_eq!(space.cardinality(), Some((3 + 1) * 4));
+    }
+
+    #[test]
+    fn a_space_round_trips_through_json() {
+        let space = optimizer_space();
+        let text = serde_json::to_string(&space).unwrap();
+        assert_eq!(serde_json::from_str::<Space>(&text).unwrap(), space);
+    }
+}

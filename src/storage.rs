@@ -1,0 +1,265 @@
+//! The store: where studies, trials and their journal live, behind two traits that every store passes one suite for.
+
+pub mod conformance;
+pub mod memory;
+pub mod sqlite;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Slot;
+use crate::event::{AttemptEnd, Event, Request, Seq};
+use crate::study::StudySpec;
+use crate::time::Timestamp;
+use crate::trial::{AttemptNumber, Trial, TrialNumber};
+use crate::view::{Counts, StudyView};
+
+/// A study's key in a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StudyId(pub i64);
+
+/// A process that runs a study.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Process id.
+    pub pid: u32,
+    /// The system's start time of that process, so that a reused id is not taken for it.
+    pub pid_started: u64,
+    /// Host name.
+    pub host: String,
+}
+
+/// The right to write to a study, until someone takes it over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Which study.
+    pub study: StudyId,
+    /// Fencing token: a write with an older one is refused.
+    pub epoch: i64,
+}
+
+/// Whether a lease may be taken from a holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takeover {
+    /// Only if nobody holds it.
+    IfFree,
+    /// From this epoch's holder, who was found dead; refused if the lease moved on meanwhile.
+    From(i64),
+}
+
+/// Who holds a study.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldLease {
+    /// Its fencing token.
+    pub epoch: i64,
+    /// Who.
+    pub holder: Holder,
+    /// Since when.
+    pub acquired: Timestamp,
+}
+
+/// A study in a store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredStudy {
+    /// Its key.
+    pub id: StudyId,
+    /// As resolved when it was created, later changes taken in.
+    pub spec: StudySpec,
+    /// When it was created.
+    pub created: Timestamp,
+}
+
+/// A line of `hpsearch ls`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StudySummary {
+    /// Its key.
+    pub id: StudyId,
+    /// As resolved.
+    pub spec: StudySpec,
+    /// Trials by state.
+    pub counts: Counts,
+    /// Best complete trial and its value.
+    pub best: Option<(TrialNumber, f64)>,
+    /// Why it is over, if it is.
+    pub finished: Option<String>,
+    /// Who runs it (perhaps dead: ask the system).
+    pub held: Option<HeldLease>,
+    /// When it was created.
+    pub created: Timestamp,
+}
+
+/// One attempt as stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attempt {
+    /// Whose.
+    pub trial: TrialNumber,
+    /// Which.
+    pub attempt: AttemptNumber,
+    /// Where.
+    pub slot: Slot,
+    /// Its process and that one's start time, once known.
+    pub process: Option<(u32, u64)>,
+    /// When it began.
+    pub started: Timestamp,
+    /// When it ended.
+    pub ended: Option<Timestamp>,
+    /// How it ended.
+    pub end: Option<AttemptEnd>,
+    /// Why, one sentence.
+    pub reason: Option<String>,
+}
+
+/// How trials are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrialOrder {
+    /// Best value first (complete trials, then by last report, NaN last), running and queued ones by their last report too.
+    Value,
+    /// By number.
+    Number,
+}
+
+/// A request with its key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredRequest {
+    /// Its key.
+    pub id: i64,
+    /// What is asked.
+    pub request: Request,
+}
+
+/// What can go wrong with a store.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// Another process holds the study.
+    #[error("study `{study}` is being run by process {} on {} (since {since:?})", holder.pid, holder.host)]
+    Busy {
+        /// Its name.
+        study: String,
+        /// By whom.
+        holder: Holder,
+        /// Since when.
+        since: Timestamp,
+    },
+    /// The lease was taken over: whoever holds this one must stop writing.
+    #[error("the lease on study {} was taken over by another process: this one writes no more", study.0)]
+    Fenced {
+        /// Which study.
+        study: StudyId,
+    },
+    /// A study with this name exists.
+    #[error("a study called `{name}` exists already")]
+    Exists {
+        /// The name.
+        name: String,
+    },
+    /// There is no such study.
+    #[error("there is no study {} in the store", study.0)]
+    NoStudy {
+        /// Which.
+        study: StudyId,
+    },
+    /// The file is not a store.
+    #[error("`{path}` is not an hpsearch store: {why}")]
+    NotAStore {
+        /// The file.
+        path: String,
+        /// What was found.
+        why: String,
+    },
+    /// The file was written by a newer hpsearch.
+    #[error("`{path}` has schema version {found}; this hpsearch knows up to {known}: use a newer hpsearch")]
+    Newer {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// The file system cannot hold a store.
+    #[error("`{path}` is on a network file system ({kind}), where SQLite loses data; put the store on a local disk with `--store PATH`")]
+    NetworkFileSystem {
+        /// The file.
+        path: String,
+        /// The file system's name.
+        kind: String,
+    },
+    /// Something stored cannot be read back.
+    #[error("the store holds something unreadable in {place}: {why}")]
+    Corrupt {
+        /// Table and row.
+        place: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// SQLite says so.
+    #[error("the store `{path}` failed while {doing}")]
+    Sqlite {
+        /// The file.
+        path: String,
+        /// What was being done.
+        doing: &'static str,
+        /// SQLite's error.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The system says so.
+    #[error("the store `{path}` cannot be used")]
+    Io {
+        /// The file or its directory.
+        path: String,
+        /// The system's error.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Reading. Every call sees one committed state.
+pub trait StorageReader: Send {
+    /// All studies by name.
+    fn studies(&self) -> Result<Vec<StudySummary>, StorageError>;
+    /// The study called `name`.
+    fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError>;
+    /// One study's line of `ls`.
+    fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError>;
+    /// The whole state of a study: what folding its journal gives.
+    fn view(&self, study: StudyId) -> Result<StudyView, StorageError>;
+    /// Trials in an order, from `offset`, at most `limit`; curves, decisions and checkpoints included.
+    fn trials(&self, study: StudyId, order: TrialOrder, offset: u64, limit: u64) -> Result<Vec<Trial>, StorageError>;
+    /// One trial.
+    fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError>;
+    /// Attempts of one trial, or of all, in order.
+    fn attempts(&self, study: StudyId, trial: Option<TrialNumber>) -> Result<Vec<Attempt>, StorageError>;
+    /// All reports of one trial: metric, step and value, in that order.
+    fn reports(&self, study: StudyId, trial: TrialNumber) -> Result<Vec<(String, u64, f64)>, StorageError>;
+    /// The journal after `seq`, at most `limit` events.
+    fn events_after(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError>;
+    /// Microseconds that runners spent on the study and, if one runs, when it began.
+    fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError>;
+    /// Whether anything was committed by anyone since the last call.
+    fn changed(&mut self) -> Result<bool, StorageError>;
+}
+
+/// Writing. Everything a call writes is one transaction.
+pub trait Storage: StorageReader {
+    /// A new study.
+    fn create_study(&mut self, now: Timestamp, spec: &StudySpec) -> Result<StudyId, StorageError>;
+    /// Replaces the stored specification (after the differences were accepted).
+    fn update_spec(&mut self, lease: &Lease, now: Timestamp, spec: &StudySpec) -> Result<(), StorageError>;
+    /// Takes the right to write. `Busy` if someone holds it and `takeover` does not name that holder's epoch.
+    fn acquire(&mut self, study: StudyId, holder: &Holder, now: Timestamp, takeover: Takeover) -> Result<Lease, StorageError>;
+    /// Gives the right back; nothing happens if it was taken over.
+    fn release(&mut self, lease: &Lease) -> Result<(), StorageError>;
+    /// Writes events, in order, to the journal and the tables in one transaction; `Fenced` if the lease was taken over.
+    fn append(&mut self, lease: &Lease, now: Timestamp, events: &[Event]) -> Result<Seq, StorageError>;
+    /// Asks something of whoever runs the study.
+    fn request(&mut self, study: StudyId, now: Timestamp, request: &Request) -> Result<i64, StorageError>;
+    /// Requests not yet served, oldest first.
+    fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError>;
+    /// Marks a request as served.
+    fn serve_request(&mut self, lease: &Lease, now: Timestamp, id: i64) -> Result<(), StorageError>;
+}
+
+/// How long a writer waits for another process's transaction before it gives up.
+pub const BUSY_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,0 +1,321 @@
+//! A resolved study: everything that was decided before the first trial, as plain data that can be stored.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use crate::metric::Direction;
+use crate::params::Params;
+use crate::space::Space;
+
+/// What is optimised.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Objective {
+    /// Name of the metric in reports.
+    pub metric: String,
+    /// Which way is better.
+    pub direction: Direction,
+}
+
+/// Which report of a trial is its value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ValueRule {
+    /// The best one.
+    #[default]
+    Best,
+    /// The last one.
+    Last,
+}
+
+/// The unit of `step` in reports and rungs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StepClock {
+    /// Passes over the training data.
+    #[default]
+    Epoch,
+    /// Optimiser steps.
+    Step,
+    /// Training rows seen.
+    Samples,
+}
+
+impl StepClock {
+    /// The word of the study file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StepClock::Epoch => "epoch",
+            StepClock::Step => "step",
+            StepClock::Samples => "samples",
+        }
+    }
+}
+
+/// Clock values at which a trial must evaluate and report, besides its last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Milestones {
+    /// Every so many.
+    pub every: Option<u64>,
+    /// At these, ascending.
+    pub at: Vec<u64>,
+}
+
+/// What to do when the sampler proposes a point that was tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Duplicates {
+    /// Draw again (a bounded number of times).
+    #[default]
+    Skip,
+    /// Run it again.
+    Allow,
+}
+
+/// Which trials count towards `budget.trials`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Count {
+    /// Complete and pruned.
+    #[default]
+    Finished,
+    /// Complete only.
+    Completed,
+    /// Every trial that ended, failed ones too.
+    All,
+}
+
+/// When the study ends. Absent keys do not limit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Budget {
+    /// Number of trials.
+    pub trials: Option<u64>,
+    /// Which trials count.
+    pub count: Count,
+    /// Running time of the runner, over all its runs.
+    pub time: Option<Duration>,
+    /// Ends as soon as a trial reaches this value.
+    pub target: Option<f64>,
+    /// Ends after this many failed trials (exit code 4).
+    pub failures: Option<u64>,
+    /// Longest running time of one attempt.
+    pub trial_time: Option<Duration>,
+}
+
+/// A sampler or pruner by name, with its options.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicySpec {
+    /// Name in the table of samplers or pruners.
+    pub name: String,
+    /// What the user wrote, where it is an alias of `name`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<String>,
+    /// Version of the rules behind the name; raised when the same history gives other decisions.
+    pub version: u32,
+    /// Options as given, checked.
+    #[serde(default)]
+    pub options: BTreeMap<String, serde_json::Value>,
+}
+
+impl PolicySpec {
+    /// A policy without options.
+    pub fn named(name: &str) -> Self {
+        PolicySpec { name: name.to_owned(), alias: None, version: 1, options: BTreeMap::new() }
+    }
+
+    /// The same with an option set.
+    pub fn with(mut self, key: &str, value: impl Into<serde_json::Value>) -> Self {
+        self.options.insert(key.to_owned(), value.into());
+        self
+    }
+}
+
+/// What a trial runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Program {
+    /// The built-in trainer.
+    Trainer {
+        /// Fixed arguments by their (dotted) names; searched ones come from the space.
+        arguments: BTreeMap<String, serde_json::Value>,
+        /// The `[data]` table; paths absolute.
+        data: BTreeMap<String, serde_json::Value>,
+    },
+    /// A program in any language.
+    Command {
+        /// Program and arguments, with `{name}` for parameters.
+        run: Vec<String>,
+        /// Working directory; absolute.
+        cwd: PathBuf,
+        /// Variables added to the environment.
+        env: BTreeMap<String, String>,
+    },
+    /// A Rust closure of the program that links the library.
+    Inline,
+}
+
+/// Where trials run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DevicesSpec {
+    /// Device names and patterns as written; `["auto"]` by default.
+    #[serde(rename = "use")]
+    pub select: Vec<String>,
+    /// Trials at a time on each device; `None`: one per GPU, and on the CPU as many as its cores hold.
+    pub trials_per_device: Option<u32>,
+    /// Threads of each trial on the CPU.
+    pub cpu_threads: u32,
+}
+
+impl Default for DevicesSpec {
+    fn default() -> Self {
+        DevicesSpec { select: vec!["auto".to_owned()], trials_per_device: None, cpu_threads: 1 }
+    }
+}
+
+/// Why an attempt ended without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureCause {
+    /// Out of memory.
+    Oom,
+    /// The device went away.
+    DeviceLost,
+    /// The process died without a word, or was killed from outside.
+    WorkerLost,
+    /// `trial_time` passed.
+    Timeout,
+    /// The program itself said so: an exit code, an exception, no value.
+    Program,
+}
+
+/// Which failed attempts are started again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetrySpec {
+    /// How many times a trial may be started again.
+    pub max: u32,
+    /// For which causes.
+    pub on: Vec<FailureCause>,
+}
+
+impl Default for RetrySpec {
+    fn default() -> Self {
+        RetrySpec { max: 2, on: vec![FailureCause::WorkerLost] }
+    }
+}
+
+/// Which checkpoints stay on disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckpointsSpec {
+    /// How many of the study's best trials keep their best checkpoint; `None`: everything stays.
+    pub keep_best: Option<u32>,
+    /// Directory for trials' files; absolute. `None`: beside the store.
+    pub dir: Option<PathBuf>,
+}
+
+impl Default for CheckpointsSpec {
+    fn default() -> Self {
+        CheckpointsSpec { keep_best: Some(3), dir: None }
+    }
+}
+
+/// What to export at the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExportSpec {
+    /// Where to; absolute.
+    pub dir: Option<PathBuf>,
+    /// Whether to export when the study ends.
+    pub on_finish: bool,
+}
+
+/// A resolved study.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StudySpec {
+    /// Version of this form.
+    pub format: u32,
+    /// The study's name, its key in the store.
+    pub name: String,
+    /// A sentence for people.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// Words to find it by.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// What is optimised; today exactly one.
+    pub objectives: Vec<Objective>,
+    /// Which report is a trial's value.
+    pub value: ValueRule,
+    /// Unit of steps.
+    pub step: StepClock,
+    /// Root of all random streams.
+    pub seed: u64,
+    /// What to do with repeated proposals.
+    pub duplicates: Duplicates,
+    /// When it ends.
+    pub budget: Budget,
+    /// What is searched.
+    pub space: Space,
+    /// Configurations to run first; missing parameters are sampled.
+    #[serde(default)]
+    pub enqueue: Vec<Params>,
+    /// Who proposes.
+    pub sampler: PolicySpec,
+    /// Who stops.
+    pub pruner: PolicySpec,
+    /// What a trial runs.
+    pub program: Program,
+    /// Where.
+    pub devices: DevicesSpec,
+    /// What is started again.
+    pub retry: RetrySpec,
+    /// What stays on disk.
+    pub checkpoints: CheckpointsSpec,
+    /// What is exported at the end.
+    pub export: ExportSpec,
+}
+
+impl StudySpec {
+    /// A study of `space` with the defaults of the study file: no sampler options, no pruner, no limit on trials.
+    pub fn new(name: &str, metric: &str, direction: Direction, space: Space, program: Program) -> Self {
+        StudySpec {
+            format: 1,
+            name: name.to_owned(),
+            description: None,
+            tags: Vec::new(),
+            objectives: vec![Objective { metric: metric.to_owned(), direction }],
+            value: ValueRule::default(),
+            step: StepClock::default(),
+            seed: 0,
+            duplicates: Duplicates::default(),
+            budget: Budget::default(),
+            space,
+            enqueue: Vec::new(),
+            sampler: PolicySpec::named("random"),
+            pruner: PolicySpec::named("none"),
+            program,
+            devices: DevicesSpec::default(),
+            retry: RetrySpec::default(),
+            checkpoints: CheckpointsSpec::default(),
+            export: ExportSpec::default(),
+        }
+    }
+
+    /// The one objective that is searched.
+    pub fn objective(&self) -> &Objective {
+        self.objectives.first().expect("a study has an objective: checked when it is resolved")
+    }
+
+    /// The study's direction.
+    pub fn direction(&self) -> Direction {
+        self.objective().direction
+    }
+}

@@ -1,0 +1,167 @@
+//! One evaluation of a point of the space: its parameters, state, curve, attempts and end.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::Checkpoint;
+use crate::device::Device;
+use crate::metric::Metrics;
+use crate::params::Params;
+use crate::time::Timestamp;
+use crate::verdict::Verdict;
+
+/// A trial's number in its study, from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TrialNumber(pub u64);
+
+impl TrialNumber {
+    /// As an index into the trials of a study.
+    pub fn index(self) -> usize {
+        usize::try_from(self.0).expect("trial numbers are indices of a vector in memory")
+    }
+}
+
+impl fmt::Display for TrialNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The how-manieth start of a trial, from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AttemptNumber(pub u32);
+
+impl fmt::Display for AttemptNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Where a trial stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TrialState {
+    /// Waits for a slot (new, or lost and to be run again).
+    Queued,
+    /// Has a slot.
+    Running,
+    /// Left with a checkpoint; may be resumed.
+    Paused,
+    /// Ended with a value.
+    Complete,
+    /// Stopped before its end; never resumed by the search.
+    Pruned,
+    /// Ended without a value.
+    Failed,
+}
+
+impl TrialState {
+    /// All states, in the order of a trial's life.
+    pub const ALL: [TrialState; 6] =
+        [TrialState::Queued, TrialState::Running, TrialState::Paused, TrialState::Complete, TrialState::Pruned, TrialState::Failed];
+
+    /// The word of the store and of `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TrialState::Queued => "queued",
+            TrialState::Running => "running",
+            TrialState::Paused => "paused",
+            TrialState::Complete => "complete",
+            TrialState::Pruned => "pruned",
+            TrialState::Failed => "failed",
+        }
+    }
+
+    /// The state of a word.
+    pub fn from_word(word: &str) -> Option<TrialState> {
+        TrialState::ALL.into_iter().find(|state| state.as_str() == word)
+    }
+
+    /// Complete, pruned or failed.
+    pub fn is_finished(self) -> bool {
+        matches!(self, TrialState::Complete | TrialState::Pruned | TrialState::Failed)
+    }
+}
+
+/// Where a trial's parameters came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// Drawn by the sampler of this name.
+    Sampled(String),
+    /// The study's `[[enqueue]]` entry of this index, or a request's.
+    Enqueued(u64),
+}
+
+/// A decision about a trial that was given at a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// Clock value of the report it answers.
+    pub step: u64,
+    /// What was decided, and why.
+    pub verdict: Verdict,
+}
+
+/// What is known of one trial.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trial {
+    /// Its number.
+    pub number: TrialNumber,
+    /// Its active parameters.
+    pub params: Params,
+    /// Where they came from.
+    pub origin: Origin,
+    /// Where it stands.
+    pub state: TrialState,
+    /// Its value: present exactly when complete. NaN is a value.
+    pub value: Option<f64>,
+    /// The study's metric by clock value, ascending; a rerun's report replaces the same step's.
+    pub curve: Vec<(u64, f64)>,
+    /// All metrics of the last report.
+    pub last_metrics: Metrics,
+    /// Decisions given, in order of steps (a plain `continue` leaves none).
+    pub decisions: Vec<Decision>,
+    /// Checkpoints that are still there, in order of steps.
+    pub checkpoints: Vec<Checkpoint>,
+    /// Attempts begun.
+    pub attempts: u32,
+    /// Device of the last attempt.
+    pub device: Option<Device>,
+    /// Clock value where it shall pause, if it was resumed up to a rung.
+    pub until: Option<u64>,
+    /// Why it is in its state, one sentence.
+    pub reason: Option<String>,
+    /// When it was created.
+    pub created: Timestamp,
+    /// When its current or last attempt began.
+    pub started: Option<Timestamp>,
+    /// When it finished.
+    pub finished: Option<Timestamp>,
+    /// Microseconds spent in attempts that have ended.
+    pub busy_micros: i64,
+}
+
+impl Trial {
+    /// The last report of the study's metric.
+    pub fn last(&self) -> Option<(u64, f64)> {
+        self.curve.last().copied()
+    }
+
+    /// The newest checkpoint.
+    pub fn newest_checkpoint(&self) -> Option<&Checkpoint> {
+        self.checkpoints.last()
+    }
+
+    /// The decision given at `step`, if one was.
+    pub fn decision_at(&self, step: u64) -> Option<&Decision> {
+        self.decisions.iter().find(|decision| decision.step == step)
+    }
+
+    /// The attempt that is running, or the last one.
+    pub fn last_attempt(&self) -> Option<AttemptNumber> {
+        self.attempts.checked_sub(1).map(AttemptNumber)
+    }
+}

@@ -1,0 +1,209 @@
+//! The state of a study: the fold of its journal.
+
+use crate::event::{AttemptEnd, Event};
+use crate::metric::{Direction, Score};
+use crate::study::{StudySpec, ValueRule};
+use crate::time::Timestamp;
+use crate::trial::{Decision, Trial, TrialNumber, TrialState};
+
+/// How many trials are in each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Waiting for a slot.
+    pub queued: u64,
+    /// On a slot.
+    pub running: u64,
+    /// Left with a checkpoint.
+    pub paused: u64,
+    /// Ended with a value.
+    pub complete: u64,
+    /// Stopped early.
+    pub pruned: u64,
+    /// Ended without a value.
+    pub failed: u64,
+}
+
+impl Counts {
+    /// The number of trials in `state`, to be read or changed.
+    pub fn of(&mut self, state: TrialState) -> &mut u64 {
+        match state {
+            TrialState::Queued => &mut self.queued,
+            TrialState::Running => &mut self.running,
+            TrialState::Paused => &mut self.paused,
+            TrialState::Complete => &mut self.complete,
+            TrialState::Pruned => &mut self.pruned,
+            TrialState::Failed => &mut self.failed,
+        }
+    }
+
+    /// All trials.
+    pub fn total(&self) -> u64 {
+        self.queued + self.running + self.paused + self.complete + self.pruned + self.failed
+    }
+}
+
+/// All trials of a study and what became of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StudyView {
+    metric: String,
+    direction: Direction,
+    rule: ValueRule,
+    /// By number.
+    pub trials: Vec<Trial>,
+    /// Trials in each state.
+    pub counts: Counts,
+    /// Why the study is over, if it is.
+    pub finished: Option<String>,
+    /// Microseconds that runners spent on it, the present one not counted.
+    pub ran_micros: i64,
+}
+
+impl StudyView {
+    /// A study without trials.
+    pub fn new(spec: &StudySpec) -> Self {
+        StudyView {
+            metric: spec.objective().metric.clone(),
+            direction: spec.direction(),
+            rule: spec.value,
+            trials: Vec::new(),
+            counts: Counts::default(),
+            finished: None,
+            ran_micros: 0,
+        }
+    }
+
+    /// The study's direction.
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// The trial with this number.
+    pub fn trial(&self, number: TrialNumber) -> Option<&Trial> {
+        self.trials.get(usize::try_from(number.0).ok()?)
+    }
+
+    /// The complete trial with the best value; of equals the first. NaN is never best.
+    pub fn best(&self) -> Option<&Trial> {
+        let complete = self.trials.iter().filter(|trial| trial.state == TrialState::Complete && trial.value.is_some_and(|value| !value.is_nan()));
+        complete.min_by_key(|trial| Score::new(self.direction, trial.value.unwrap_or(f64::NAN)))
+    }
+
+    /// What a trial's value is (or would be, ended now) by the study's rule; `None` without a report.
+    pub fn value_of(&self, trial: &Trial) -> Option<f64> {
+        match self.rule {
+            ValueRule::Last => trial.last().map(|(_, value)| value),
+            ValueRule::Best => trial.curve.iter().map(|(_, value)| *value).min_by_key(|value| Score::new(self.direction, *value)),
+        }
+    }
+
+    /// The clock value of the report that is the trial's value.
+    pub fn value_step(&self, trial: &Trial) -> Option<u64> {
+        match self.rule {
+            ValueRule::Last => trial.last().map(|(step, _)| step),
+            ValueRule::Best => trial.curve.iter().min_by_key(|(_, value)| Score::new(self.direction, *value)).map(|(step, _)| *step),
+        }
+    }
+
+    /// Takes one event in. Events about trials that do not exist are ignored: a journal read in part stays readable.
+    pub fn apply(&mut self, at: Timestamp, event: &Event) {
+        match event {
+            Event::RunnerStarted { .. } | Event::AttemptLaunched { .. } => {}
+            Event::RunnerStopped { ran_micros, .. } => self.ran_micros += ran_micros,
+            Event::StudyFinished { reason } => self.finished = Some(reason.clone()),
+            Event::StudyReopened { .. } => self.finished = None,
+            Event::TrialCreated { trial, params, origin } => self.create(at, *trial, params.clone(), origin.clone()),
+            _ => self.apply_to_trial(at, event),
+        }
+    }
+
+    fn create(&mut self, at: Timestamp, number: TrialNumber, params: crate::params::Params, origin: crate::trial::Origin) {
+        debug_assert_eq!(number.index(), self.trials.len(), "trials are created in order");
+        self.counts.queued += 1;
+        self.trials.push(Trial {
+            number,
+            params,
+            origin,
+            state: TrialState::Queued,
+            value: None,
+            curve: Vec::new(),
+            last_metrics: Default::default(),
+            decisions: Vec::new(),
+            checkpoints: Vec::new(),
+            attempts: 0,
+            device: None,
+            until: None,
+            reason: None,
+            created: at,
+            started: None,
+            finished: None,
+            busy_micros: 0,
+        });
+    }
+
+    fn apply_to_trial(&mut self, at: Timestamp, event: &Event) {
+        let Some(trial) = event.trial().and_then(|number| usize::try_from(number.0).ok()).and_then(|index| self.trials.get_mut(index)) else {
+            return;
+        };
+        let before = trial.state;
+        match event {
+            Event::AttemptStarted { attempt, slot, until, .. } => {
+                trial.state = TrialState::Running;
+                trial.attempts = attempt.0 + 1;
+                trial.device = Some(slot.device.clone());
+                trial.until = *until;
+                trial.started = Some(at);
+                trial.reason = None;
+            }
+            Event::Reported { step, metrics, .. } => {
+                if let Some(value) = metrics.get(&self.metric) {
+                    insert_report(&mut trial.curve, *step, value);
+                }
+                trial.last_metrics = metrics.clone();
+            }
+            Event::Decided { step, verdict, .. } => {
+                trial.decisions.retain(|decision| decision.step != *step);
+                let position = trial.decisions.partition_point(|decision| decision.step < *step);
+                trial.decisions.insert(position, Decision { step: *step, verdict: verdict.clone() });
+            }
+            Event::CheckpointSaved { step, path, .. } => {
+                trial.checkpoints.retain(|checkpoint| checkpoint.path != *path);
+                let position = trial.checkpoints.partition_point(|checkpoint| checkpoint.step <= *step);
+                trial.checkpoints.insert(position, crate::checkpoint::Checkpoint { step: *step, path: path.clone() });
+            }
+            Event::CheckpointDropped { path, .. } => trial.checkpoints.retain(|checkpoint| checkpoint.path != *path),
+            Event::AttemptEnded { end, .. } => {
+                let spent = trial.started.map_or(0, |started| at.0.saturating_sub(started.0).max(0));
+                // An attempt lost with its runner ended at an unknown moment: its time is not counted.
+                if *end != AttemptEnd::Lost {
+                    trial.busy_micros += spent;
+                }
+            }
+            Event::TrialQueued { until, reason, .. } => {
+                trial.state = TrialState::Queued;
+                trial.until = *until;
+                trial.reason = Some(reason.clone());
+            }
+            Event::TrialPaused { reason, .. } => {
+                trial.state = TrialState::Paused;
+                trial.reason = Some(reason.clone());
+            }
+            Event::TrialFinished { state, value, reason, .. } => {
+                trial.state = *state;
+                trial.value = *value;
+                trial.reason.clone_from(reason);
+                trial.finished = Some(at);
+            }
+            _ => {}
+        }
+        let after = trial.state;
+        *self.counts.of(before) -= 1;
+        *self.counts.of(after) += 1;
+    }
+}
+
+fn insert_report(curve: &mut Vec<(u64, f64)>, step: u64, value: f64) {
+    match curve.binary_search_by_key(&step, |(at, _)| *at) {
+        Ok(index) => curve[index].1 = value,
+        Err(index) => curve.insert(index, (step, value)),
+    }
+}

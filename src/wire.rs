@@ -1,0 +1,328 @@
+//! The lines that a runner and a trial's process say to each other: JSON after `@hpsearch ` on stdout, plain JSON on stdin.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Device;
+use crate::metric::{Metrics, Number};
+use crate::params::Params;
+use crate::study::{Milestones, StepClock};
+use crate::trial::{AttemptNumber, TrialNumber};
+use crate::verdict::Verdict;
+
+/// What starts a line that is meant for the runner; every other line is the trial's log.
+pub const PREFIX: &str = "@hpsearch ";
+
+/// Longest line taken for a message, in bytes; longer ones are log, and cut.
+pub const LONGEST_LINE: usize = 1 << 20;
+
+/// How a process says its trial's attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndWord {
+    /// Ran to its end.
+    Finished,
+    /// Left on `pause`.
+    Paused,
+    /// Left on `stop`.
+    Stopped,
+    /// Left because the runner asked it to leave.
+    Interrupted,
+    /// NaN or infinite loss.
+    Diverged,
+    /// An error of its own.
+    Failed,
+    /// Out of memory.
+    Oom,
+}
+
+/// What a trial's process tells the runner.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Up {
+    /// Metrics at a clock value.
+    Report {
+        /// Clock value.
+        step: u64,
+        /// What was measured.
+        metrics: Metrics,
+    },
+    /// A checkpoint was saved.
+    Checkpoint {
+        /// Where.
+        path: PathBuf,
+        /// Clock value of the state.
+        step: u64,
+    },
+    /// A job is over (built-in workers and supervisors).
+    End {
+        /// How.
+        end: EndWord,
+        /// One sentence.
+        message: Option<String>,
+    },
+    /// The answer to a job that is not a trial.
+    Answer {
+        /// Its content.
+        body: serde_json::Value,
+    },
+}
+
+/// Why a line meant for the runner was not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// Not JSON.
+    #[error("not JSON: {why}")]
+    NotJson {
+        /// The parser's words.
+        why: String,
+    },
+    /// JSON, but no message.
+    #[error("{why}")]
+    Shape {
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl Up {
+    /// Reads what follows [`PREFIX`].
+    pub fn parse(text: &str) -> Result<Up, WireError> {
+        let json: serde_json::Value = serde_json::from_str(&quote_non_finite(text)).map_err(|error| WireError::NotJson { why: error.to_string() })?;
+        let serde_json::Value::Object(mut object) = json else {
+            return Err(WireError::Shape { why: "expected an object like {\"step\": 1, \"eval_loss\": 0.5}".to_owned() });
+        };
+        if let Some(end) = object.remove("hpsearch_end") {
+            let end = serde_json::from_value(end).map_err(|error| WireError::Shape { why: error.to_string() })?;
+            let message = object.remove("message").and_then(|message| message.as_str().map(str::to_owned));
+            return Ok(Up::End { end, message });
+        }
+        if let Some(body) = object.remove("hpsearch_answer") {
+            return Ok(Up::Answer { body });
+        }
+        let step = match object.remove("step") {
+            None => return Err(WireError::Shape { why: "`step` is missing".to_owned() }),
+            Some(step) => {
+                whole(&step).ok_or_else(|| WireError::Shape { why: format!("`step` must be a whole number of at least 0, not `{step}`") })?
+            }
+        };
+        if let Some(path) = object.remove("checkpoint") {
+            let Some(path) = path.as_str() else {
+                return Err(WireError::Shape { why: format!("`checkpoint` must be a path, not `{path}`") });
+            };
+            return Ok(Up::Checkpoint { path: PathBuf::from(path), step });
+        }
+        let mut metrics = BTreeMap::new();
+        for (name, value) in object {
+            let Some(Number(number)) = Number::from_json(&value) else {
+                return Err(WireError::Shape { why: format!("`{name}` must be a number, not `{value}`") });
+            };
+            metrics.insert(name, number);
+        }
+        if metrics.is_empty() {
+            return Err(WireError::Shape { why: "a report needs at least one metric beside `step`".to_owned() });
+        }
+        Ok(Up::Report { step, metrics: Metrics(metrics) })
+    }
+
+    /// The whole line, prefix included, without a newline.
+    pub fn to_line(&self) -> String {
+        let body = match self {
+            Up::Report { step, metrics } => {
+                let mut object = serde_json::Map::new();
+                object.insert("step".to_owned(), (*step).into());
+                object.extend(metrics.iter().map(|(name, value)| (name.to_owned(), Number(value).to_json())));
+                serde_json::Value::Object(object)
+            }
+            Up::Checkpoint { path, step } => serde_json::json!({ "checkpoint": path, "step": step }),
+            Up::End { end, message } => serde_json::json!({ "hpsearch_end": end, "message": message }),
+            Up::Answer { body } => serde_json::json!({ "hpsearch_answer": body }),
+        };
+        format!("{PREFIX}{body}")
+    }
+}
+
+fn whole(step: &serde_json::Value) -> Option<u64> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, not negative and below 2^53")]
+    step.as_u64().or_else(|| step.as_f64().filter(|float| float.fract() == 0.0 && (0.0..9e15).contains(float)).map(|float| float as u64))
+}
+
+/// Puts bare `NaN`, `Infinity` and `-Infinity` (what Python's `json` prints) in quotes, outside strings.
+pub fn quote_non_finite(text: &str) -> Cow<'_, str> {
+    if !text.contains("NaN") && !text.contains("Infinity") {
+        return Cow::Borrowed(text);
+    }
+    let mut quoted = String::with_capacity(text.len() + 8);
+    let (mut rest, mut in_string) = (text, false);
+    while let Some(next) = rest.chars().next() {
+        let word = ["NaN", "Infinity", "-Infinity"].into_iter().find(|word| !in_string && rest.starts_with(word));
+        if let Some(word) = word {
+            quoted.push('"');
+            quoted.push_str(word);
+            quoted.push('"');
+            rest = &rest[word.len()..];
+            continue;
+        }
+        let mut taken = next.len_utf8();
+        if in_string && next == '\\' {
+            taken += rest[taken..].chars().next().map_or(0, char::len_utf8);
+        } else if next == '"' {
+            in_string = !in_string;
+        }
+        quoted.push_str(&rest[..taken]);
+        rest = &rest[taken..];
+    }
+    Cow::Owned(quoted)
+}
+
+/// The line a trial gets for a report that holds the study's metric, without a newline.
+pub fn verdict_line(verdict: &Verdict) -> String {
+    let reason = verdict.reason().map_or("", |reason| reason.0.as_str());
+    serde_json::json!({ "verdict": verdict.word(), "reason": reason }).to_string()
+}
+
+/// What a runner tells a worker. Commands get verdict lines only.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "hpsearch", rename_all = "snake_case")]
+pub enum Down {
+    /// Something to do.
+    Job(Box<Job>),
+    /// Checkpoint and leave the present job.
+    Leave,
+}
+
+/// A job of a worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Job {
+    /// Train one trial with the built-in trainer.
+    Train(TrainJob),
+    /// Run one attempt of a command.
+    Command(CommandJob),
+    /// Read, check and tokenise the data; the answer holds findings and the cache directory.
+    Prepare {
+        /// Trainer arguments (the tokenizer's among them).
+        arguments: BTreeMap<String, serde_json::Value>,
+        /// The `[data]` table.
+        data: BTreeMap<String, serde_json::Value>,
+        /// Where prepared data is kept.
+        cache: PathBuf,
+    },
+    /// Measure a checkpoint on the test split; the answer holds the metrics.
+    Evaluate {
+        /// The checkpoint.
+        checkpoint: PathBuf,
+        /// Trainer arguments.
+        arguments: BTreeMap<String, serde_json::Value>,
+        /// The `[data]` table.
+        data: BTreeMap<String, serde_json::Value>,
+        /// Where prepared data is kept.
+        cache: PathBuf,
+        /// Where to compute.
+        device: Device,
+    },
+}
+
+/// Everything that both kinds of trial need to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialJob {
+    /// The study's name.
+    pub study: String,
+    /// The trial.
+    pub trial: TrialNumber,
+    /// The attempt.
+    pub attempt: AttemptNumber,
+    /// Its parameters.
+    pub params: Params,
+    /// Where to run.
+    pub device: Device,
+    /// The trial's seed.
+    pub seed: u64,
+    /// Threads on the CPU.
+    pub cpu_threads: u32,
+    /// The trial's own directory: checkpoints go below it.
+    pub directory: PathBuf,
+    /// Checkpoint to go on from.
+    pub resume: Option<PathBuf>,
+    /// The study's metric.
+    pub metric: String,
+}
+
+/// A trial of the built-in trainer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrainJob {
+    /// Who and where.
+    pub trial: TrialJob,
+    /// Fixed arguments; the trial's parameters come on top.
+    pub arguments: BTreeMap<String, serde_json::Value>,
+    /// The `[data]` table.
+    pub data: BTreeMap<String, serde_json::Value>,
+    /// Where prepared data is kept.
+    pub cache: PathBuf,
+    /// Unit of steps.
+    pub clock: StepClock,
+    /// Where to evaluate.
+    pub milestones: Milestones,
+    /// Clock value where it shall pause.
+    pub until: Option<u64>,
+}
+
+/// One attempt of a command.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CommandJob {
+    /// Who and where.
+    pub trial: TrialJob,
+    /// Program and arguments, parameters filled in.
+    pub run: Vec<String>,
+    /// Working directory.
+    pub cwd: PathBuf,
+    /// Variables added to the environment.
+    pub env: BTreeMap<String, String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_nan_and_infinity_are_read_outside_strings_only() {
+        let up = Up::parse(r#"{"step": 2, "eval_loss": NaN, "a": -Infinity, "NaN \" b": Infinity, "c": "inf"}"#).unwrap();
+        let Up::Report { step, metrics } = up else { panic!("{up:?}") };
+        assert_eq!(step, 2);
+        assert!(metrics.get("eval_loss").unwrap().is_nan());
+        assert_eq!(metrics.get("a"), Some(f64::NEG_INFINITY));
+        assert_eq!(metrics.get("NaN \" b"), Some(f64::INFINITY));
+        assert_eq!(metrics.get("c"), Some(f64::INFINITY));
+    }
+
+    #[test]
+    fn messages_round_trip_as_lines() {
+        let messages = [
+            Up::Report { step: 3, metrics: [("loss".to_owned(), 0.5), ("x".to_owned(), f64::NAN)].into_iter().collect() },
+            Up::Checkpoint { path: "/tmp/a b".into(), step: 9 },
+            Up::End { end: EndWord::Diverged, message: Some("loss is NaN".into()) },
+        ];
+        for message in messages {
+            let line = message.to_line();
+            assert_eq!(Up::parse(line.strip_prefix(PREFIX).unwrap()).unwrap(), message, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_says_why() {
+        for line in [
+            "",
+            "5",
+            "{}",
+            "{\"step\":-1,\"a\":1}",
+            "{\"step\":1}",
+            "{\"step\":1,\"a\":\"x\"}",
+            "{\"step\":1.5,\"a\":2}",
+            "{\"step\":1,\"checkpoint\":7}",
+        ] {
+            assert!(Up::parse(line).is_err(), "{line}");
+        }
+    }
+}
