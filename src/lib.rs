@@ -2,6 +2,7 @@
 
 pub mod checkpoint;
 pub mod device;
+pub mod engine;
 pub mod event;
 pub mod history;
 pub mod metric;
