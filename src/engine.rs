@@ -136,6 +136,19 @@ pub enum Outcome {
     Broken(String),
 }
 
+impl Outcome {
+    /// Why, one sentence.
+    pub fn reason(&self) -> &str {
+        match self {
+            Outcome::Finished(reason)
+            | Outcome::NoValue(reason)
+            | Outcome::TooManyFailures(reason)
+            | Outcome::Interrupted(reason)
+            | Outcome::Broken(reason) => reason,
+        }
+    }
+}
+
 /// Something for the world to do, after the turn's events are durable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
