@@ -1,0 +1,69 @@
+//! Where the files of trials lie on disk: pure functions of a study, its store's path and numbers.
+
+use std::path::{Path, PathBuf};
+
+use crate::study::StudySpec;
+use crate::trial::{AttemptNumber, TrialNumber};
+
+/// The directory that holds the files of all studies of a store: `[checkpoints] dir`, else `files` beside the store.
+pub fn files_directory(spec: &StudySpec, store: &Path) -> PathBuf {
+    match &spec.checkpoints.dir {
+        Some(directory) => directory.clone(),
+        None => store.parent().unwrap_or(Path::new("")).join("files"),
+    }
+}
+
+/// The directory of one trial: `<files>/<study>/trial-<number>`.
+pub fn trial_directory(spec: &StudySpec, store: &Path, trial: TrialNumber) -> PathBuf {
+    files_directory(spec, store).join(as_component(&spec.name)).join(format!("trial-{trial}"))
+}
+
+/// The log of one attempt: everything its program printed, `<trial directory>/attempt-<n>.log`.
+pub fn attempt_log(spec: &StudySpec, store: &Path, trial: TrialNumber, attempt: AttemptNumber) -> PathBuf {
+    trial_directory(spec, store, trial).join(format!("attempt-{attempt}.log"))
+}
+
+/// A study's name as one path component; different names give different components, and ordinary ones stay as they are.
+fn as_component(name: &str) -> String {
+    let mut component = String::with_capacity(name.len());
+    for (index, char) in name.chars().enumerate() {
+        match char {
+            '.' if index == 0 => component.push_str("%2e"),
+            '/' => component.push_str("%2f"),
+            '\\' => component.push_str("%5c"),
+            '%' => component.push_str("%25"),
+            '\0' => component.push_str("%00"),
+            _ => component.push(char),
+        }
+    }
+    component
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Direction;
+    use crate::space::Space;
+    use crate::study::Program;
+
+    fn spec(name: &str) -> StudySpec {
+        StudySpec::new(name, "loss", Direction::Minimize, Space::default(), Program::Inline)
+    }
+
+    #[test]
+    fn files_lie_beside_the_store_unless_the_study_says_where() {
+        let store = Path::new("runs/hpsearch.db");
+        let log = attempt_log(&spec("digits"), store, TrialNumber(7), AttemptNumber(1));
+        assert_eq!(log, Path::new("runs/files/digits/trial-7/attempt-1.log"));
+        let mut elsewhere = spec("digits");
+        elsewhere.checkpoints.dir = Some("/big/disk".into());
+        assert_eq!(trial_directory(&elsewhere, store, TrialNumber(7)), Path::new("/big/disk/digits/trial-7"));
+    }
+
+    #[test]
+    fn a_name_never_leaves_the_directory() {
+        let store = Path::new("hpsearch.db");
+        assert_eq!(trial_directory(&spec("../up"), store, TrialNumber(0)), Path::new("files/%2e.%2fup/trial-0"));
+        assert_eq!(trial_directory(&spec("学习 1"), store, TrialNumber(0)), Path::new("files/学习 1/trial-0"));
+    }
+}
