@@ -153,6 +153,14 @@ pub enum StorageError {
         /// The name.
         name: String,
     },
+    /// A trial out of order: numbers are given one after the other.
+    #[error("trial {trial} cannot be created now: the next number is {expected}")]
+    OutOfOrder {
+        /// The number of the event.
+        trial: TrialNumber,
+        /// The number that comes next.
+        expected: TrialNumber,
+    },
     /// There is no such study.
     #[error("there is no study {} in the store", study.0)]
     NoStudy {
@@ -263,3 +271,17 @@ pub trait Storage: StorageReader {
 
 /// How long a writer waits for another process's transaction before it gives up.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Checks that the trials created by `events` continue the `existing` ones.
+fn check_creations(existing: u64, events: &[Event]) -> Result<(), StorageError> {
+    let mut expected = TrialNumber(existing);
+    for event in events {
+        if let Event::TrialCreated { trial, .. } = event {
+            if *trial != expected {
+                return Err(StorageError::OutOfOrder { trial: *trial, expected });
+            }
+            expected.0 += 1;
+        }
+    }
+    Ok(())
+}

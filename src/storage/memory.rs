@@ -1,1 +1,319 @@
-//! To be written.
+//! A store that lives in memory, for tests, simulations and studies nobody wants to keep.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{
+    Attempt, HeldLease, Holder, Lease, Storage, StorageError, StorageReader, StoredRequest, StoredStudy, StudyId, StudySummary, Takeover, TrialOrder,
+    check_creations,
+};
+use crate::event::{Event, Request, Seq};
+use crate::metric::Score;
+use crate::study::StudySpec;
+use crate::time::Timestamp;
+use crate::trial::{Trial, TrialNumber, TrialState};
+use crate::view::StudyView;
+
+/// A handle on a store in memory: clones of it see and change the same data.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore {
+    // A lock and not a channel: the handles stand for processes that share a file, every call is one short transaction
+    // on it, and there is no thread that could own the data when the handles are all there is.
+    data: Arc<Mutex<Data>>,
+    seen: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Data {
+    studies: Vec<StudyData>,
+    requests: Vec<RequestData>,
+    seq: i64,
+    commits: u64,
+}
+
+#[derive(Debug)]
+struct StudyData {
+    spec: StudySpec,
+    created: Timestamp,
+    epoch: i64,
+    held: Option<(Holder, Timestamp)>,
+    journal: Vec<(Seq, Timestamp, Event)>,
+    view: StudyView,
+}
+
+#[derive(Debug)]
+struct RequestData {
+    study: StudyId,
+    request: Request,
+    served: bool,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn data(&self) -> MutexGuard<'_, Data> {
+        // Whoever panicked did so between checking and changing, or in a fold: readers may still look.
+        self.data.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Data {
+    fn study(&self, id: StudyId) -> Result<&StudyData, StorageError> {
+        let found = index_of(id).and_then(|index| self.studies.get(index));
+        found.ok_or(StorageError::NoStudy { study: id })
+    }
+
+    fn study_mut(&mut self, id: StudyId) -> Result<&mut StudyData, StorageError> {
+        let found = index_of(id).and_then(|index| self.studies.get_mut(index));
+        found.ok_or(StorageError::NoStudy { study: id })
+    }
+
+    fn fenced(&mut self, lease: &Lease) -> Result<&mut StudyData, StorageError> {
+        let study = self.study_mut(lease.study)?;
+        if study.held.is_none() || study.epoch != lease.epoch {
+            return Err(StorageError::Fenced { study: lease.study });
+        }
+        Ok(study)
+    }
+}
+
+fn index_of(id: StudyId) -> Option<usize> {
+    usize::try_from(id.0.checked_sub(1)?).ok()
+}
+
+fn id_of(index: usize) -> StudyId {
+    StudyId(i64::try_from(index).expect("a vector in memory has fewer entries than an i64 counts") + 1)
+}
+
+impl StudyData {
+    fn summary(&self, id: StudyId) -> StudySummary {
+        StudySummary {
+            id,
+            spec: self.spec.clone(),
+            counts: self.view.counts,
+            best: self.view.best().and_then(|trial| Some((trial.number, trial.value?))),
+            finished: self.view.finished.clone(),
+            held: self.held.as_ref().map(|(holder, acquired)| HeldLease { epoch: self.epoch, holder: holder.clone(), acquired: *acquired }),
+            created: self.created,
+        }
+    }
+
+    fn attempts(&self) -> BTreeMap<(TrialNumber, u32), Attempt> {
+        let mut attempts = BTreeMap::new();
+        for (_, at, event) in &self.journal {
+            if event.trial().is_some_and(|number| self.view.trial(number).is_some()) {
+                apply_to_attempts(&mut attempts, *at, event);
+            }
+        }
+        attempts
+    }
+}
+
+fn apply_to_attempts(attempts: &mut BTreeMap<(TrialNumber, u32), Attempt>, at: Timestamp, event: &Event) {
+    match event {
+        Event::AttemptStarted { trial, attempt, slot, .. } => {
+            let (trial, attempt, slot) = (*trial, *attempt, slot.clone());
+            let begun = Attempt { trial, attempt, slot, process: None, started: at, ended: None, end: None, reason: None };
+            attempts.insert((trial, attempt.0), begun);
+        }
+        Event::AttemptLaunched { trial, attempt, pid, pid_started } => {
+            if let Some(attempt) = attempts.get_mut(&(*trial, attempt.0)) {
+                attempt.process = Some((*pid, *pid_started));
+            }
+        }
+        Event::AttemptEnded { trial, attempt, end, reason } => {
+            if let Some(attempt) = attempts.get_mut(&(*trial, attempt.0)) {
+                attempt.ended = Some(at);
+                attempt.end = Some(end.clone());
+                attempt.reason.clone_from(reason);
+            }
+        }
+        _ => {}
+    }
+}
+
+impl StorageReader for MemoryStore {
+    fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
+        let data = self.data();
+        let mut summaries: Vec<_> = data.studies.iter().enumerate().map(|(index, study)| study.summary(id_of(index))).collect();
+        summaries.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+        Ok(summaries)
+    }
+
+    fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError> {
+        let data = self.data();
+        let found = data.studies.iter().enumerate().find(|(_, study)| study.spec.name == name);
+        Ok(found.map(|(index, study)| StoredStudy { id: id_of(index), spec: study.spec.clone(), created: study.created }))
+    }
+
+    fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError> {
+        Ok(self.data().study(study)?.summary(study))
+    }
+
+    fn view(&self, study: StudyId) -> Result<StudyView, StorageError> {
+        Ok(self.data().study(study)?.view.clone())
+    }
+
+    fn trials(&self, study: StudyId, order: TrialOrder, offset: u64, limit: u64) -> Result<Vec<Trial>, StorageError> {
+        let data = self.data();
+        let view = &data.study(study)?.view;
+        let mut trials: Vec<&Trial> = view.trials.iter().collect();
+        if order == TrialOrder::Value {
+            trials.sort_by_key(|trial| {
+                let complete = trial.state == TrialState::Complete;
+                let value = if complete { trial.value } else { trial.last().map(|(_, value)| value) };
+                (!complete, value.is_none(), Score::new(view.direction(), value.unwrap_or(f64::NAN)))
+            });
+        }
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        Ok(trials.into_iter().skip(offset).take(limit).cloned().collect())
+    }
+
+    fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {
+        Ok(self.data().study(study)?.view.trial(number).cloned())
+    }
+
+    fn attempts(&self, study: StudyId, trial: Option<TrialNumber>) -> Result<Vec<Attempt>, StorageError> {
+        let attempts = self.data().study(study)?.attempts();
+        Ok(attempts.into_values().filter(|attempt| trial.is_none_or(|number| attempt.trial == number)).collect())
+    }
+
+    fn reports(&self, study: StudyId, trial: TrialNumber) -> Result<Vec<(String, u64, f64)>, StorageError> {
+        let data = self.data();
+        let study = data.study(study)?;
+        let mut reports = BTreeMap::new();
+        for (_, _, event) in study.journal.iter().filter(|_| study.view.trial(trial).is_some()) {
+            if let Event::Reported { trial: whose, step, metrics, .. } = event
+                && *whose == trial
+            {
+                reports.extend(metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value)));
+            }
+        }
+        Ok(reports.into_iter().map(|((name, step), value)| (name, step, value)).collect())
+    }
+
+    fn events_after(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+        let data = self.data();
+        let journal = &data.study(study)?.journal;
+        let first = journal.partition_point(|(at, _, _)| *at <= seq);
+        Ok(journal[first..].iter().take(usize::try_from(limit).unwrap_or(usize::MAX)).cloned().collect())
+    }
+
+    fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
+        let data = self.data();
+        let study = data.study(study)?;
+        let since = study.journal.iter().rev().find_map(|(_, at, event)| match event {
+            Event::RunnerStarted { .. } => Some(Some(*at)),
+            Event::RunnerStopped { .. } => Some(None),
+            _ => None,
+        });
+        Ok((study.view.ran_micros, since.flatten()))
+    }
+
+    fn changed(&mut self) -> Result<bool, StorageError> {
+        let commits = self.data().commits;
+        Ok(self.seen.replace(commits) != Some(commits))
+    }
+}
+
+impl Storage for MemoryStore {
+    fn create_study(&mut self, now: Timestamp, spec: &StudySpec) -> Result<StudyId, StorageError> {
+        let mut data = self.data();
+        if data.studies.iter().any(|study| study.spec.name == spec.name) {
+            return Err(StorageError::Exists { name: spec.name.clone() });
+        }
+        let id = id_of(data.studies.len());
+        let view = StudyView::new(spec);
+        data.studies.push(StudyData { spec: spec.clone(), created: now, epoch: 0, held: None, journal: Vec::new(), view });
+        data.commits += 1;
+        Ok(id)
+    }
+
+    fn update_spec(&mut self, lease: &Lease, _now: Timestamp, spec: &StudySpec) -> Result<(), StorageError> {
+        let mut data = self.data();
+        let taken = data.studies.iter().enumerate().any(|(index, study)| study.spec.name == spec.name && id_of(index) != lease.study);
+        let study = data.fenced(lease)?;
+        if taken {
+            return Err(StorageError::Exists { name: spec.name.clone() });
+        }
+        study.spec = spec.clone();
+        study.view = StudyView::new(spec);
+        for (_, at, event) in &study.journal {
+            study.view.apply(*at, event);
+        }
+        data.commits += 1;
+        Ok(())
+    }
+
+    fn acquire(&mut self, study: StudyId, holder: &Holder, now: Timestamp, takeover: Takeover) -> Result<Lease, StorageError> {
+        let mut data = self.data();
+        let stored = data.study_mut(study)?;
+        if let Some((holder, since)) = &stored.held
+            && takeover != Takeover::From(stored.epoch)
+        {
+            return Err(StorageError::Busy { study: stored.spec.name.clone(), holder: holder.clone(), since: *since });
+        }
+        stored.epoch += 1;
+        stored.held = Some((holder.clone(), now));
+        let lease = Lease { study, epoch: stored.epoch };
+        data.commits += 1;
+        Ok(lease)
+    }
+
+    fn release(&mut self, lease: &Lease) -> Result<(), StorageError> {
+        let mut data = self.data();
+        let stored = data.study_mut(lease.study)?;
+        if stored.epoch == lease.epoch {
+            stored.held = None;
+            data.commits += 1;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, lease: &Lease, now: Timestamp, events: &[Event]) -> Result<Seq, StorageError> {
+        let mut data = self.data();
+        let mut seq = data.seq;
+        let study = data.fenced(lease)?;
+        check_creations(study.view.trials.len() as u64, events)?;
+        for event in events {
+            seq += 1;
+            study.view.apply(now, event);
+            study.journal.push((Seq(seq), now, event.clone()));
+        }
+        let last = study.journal.last().map_or(Seq(0), |(seq, _, _)| *seq);
+        data.seq = seq;
+        data.commits += 1;
+        Ok(last)
+    }
+
+    fn request(&mut self, study: StudyId, _now: Timestamp, request: &Request) -> Result<i64, StorageError> {
+        let mut data = self.data();
+        data.study(study)?;
+        data.requests.push(RequestData { study, request: request.clone(), served: false });
+        data.commits += 1;
+        Ok(id_of(data.requests.len() - 1).0)
+    }
+
+    fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError> {
+        let data = self.data();
+        data.study(study)?;
+        let pending = data.requests.iter().enumerate().filter(|(_, request)| request.study == study && !request.served);
+        Ok(pending.map(|(index, request)| StoredRequest { id: id_of(index).0, request: request.request.clone() }).collect())
+    }
+
+    fn serve_request(&mut self, lease: &Lease, _now: Timestamp, id: i64) -> Result<(), StorageError> {
+        let mut data = self.data();
+        data.fenced(lease)?;
+        if let Some(request) = index_of(StudyId(id)).and_then(|index| data.requests.get_mut(index))
+            && request.study == lease.study
+        {
+            request.served = true;
+            data.commits += 1;
+        }
+        Ok(())
+    }
+}
