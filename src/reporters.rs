@@ -1,0 +1,60 @@
+//! Reporters say on a stream what happens to a study; each is one file and one line of [`REPORTERS`].
+
+mod events;
+mod plain;
+pub mod progress;
+pub mod sparkline;
+pub mod wording;
+
+use std::io;
+
+use crate::event::{Event, Seq};
+use crate::study::StudySpec;
+use crate::time::Timestamp;
+use crate::view::StudyView;
+
+/// Something that happened and was made durable.
+#[derive(Clone, Copy, Debug)]
+pub struct Happening<'a> {
+    /// Its place in the journal.
+    pub seq: Seq,
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub event: &'a Event,
+    /// The study with the event taken in.
+    pub view: &'a StudyView,
+}
+
+/// Says what happens, on the stream it is given. It reads no clock: times come with what it is told.
+pub trait Reporter: Send {
+    /// A runner takes the study up at `at`; `view` is what there is already.
+    fn study_started(&mut self, out: &mut dyn io::Write, at: Timestamp, spec: &StudySpec, view: &StudyView) -> io::Result<()>;
+
+    /// Something happened.
+    fn event(&mut self, out: &mut dyn io::Write, happening: &Happening<'_>) -> io::Result<()>;
+
+    /// The runner leaves the study for `reason`.
+    fn study_ended(&mut self, out: &mut dyn io::Write, at: Timestamp, reason: &str, view: &StudyView) -> io::Result<()>;
+}
+
+/// A line of the table of reporters.
+pub struct ReporterEntry {
+    /// Its name: `hpsearch run --<name>`.
+    pub name: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// Makes one.
+    pub build: fn() -> Box<dyn Reporter>,
+}
+
+/// All reporters.
+pub static REPORTERS: &[ReporterEntry] = &[
+    ReporterEntry { name: "plain", summary: "one line for each thing that matters", build: || Box::<plain::Plain>::default() },
+    ReporterEntry { name: "events", summary: "the journal as JSON lines", build: || Box::new(events::Events) },
+];
+
+/// The reporter called `name`.
+pub fn reporter(name: &str) -> Option<Box<dyn Reporter>> {
+    REPORTERS.iter().find(|entry| entry.name == name).map(|entry| (entry.build)())
+}

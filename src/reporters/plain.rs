@@ -1,0 +1,216 @@
+//! The reporter `plain`: one line for each thing that matters, for logs and terminals without a leaderboard.
+
+use std::io::{self, Write};
+
+use super::progress::Progress;
+use super::wording::{count, duration, micros, number, one_line, param, rough_duration};
+use super::{Happening, Reporter};
+use crate::event::{AttemptEnd, Event};
+use crate::study::StudySpec;
+use crate::time::Timestamp;
+use crate::trial::{Trial, TrialNumber, TrialState};
+use crate::verdict::Verdict;
+use crate::view::StudyView;
+
+/// Remembers what the progress line needs: the study and when this run began.
+#[derive(Default)]
+pub(super) struct Plain {
+    study: Option<(StudySpec, Timestamp)>,
+}
+
+impl Reporter for Plain {
+    fn study_started(&mut self, out: &mut dyn Write, at: Timestamp, spec: &StudySpec, view: &StudyView) -> io::Result<()> {
+        let objective = spec.objective();
+        let trials = spec.budget.trials.map_or_else(|| "trials without limit".to_owned(), |trials| count(trials, "trial"));
+        writeln!(
+            out,
+            "study {}: {} {}, {trials}, sampler {}, pruner {}",
+            one_line(&spec.name),
+            objective.direction.as_str(),
+            one_line(&objective.metric),
+            spec.sampler.name,
+            spec.pruner.name
+        )?;
+        if view.counts.total() > 0 {
+            writeln!(out, "  goes on after {}", states(view))?;
+        }
+        self.study = Some((spec.clone(), at));
+        out.flush()
+    }
+
+    fn event(&mut self, out: &mut dyn Write, happening: &Happening<'_>) -> io::Result<()> {
+        if let Some(line) = line(happening) {
+            writeln!(out, "{line}")?;
+        }
+        if let (Event::TrialFinished { .. }, Some((spec, started))) = (happening.event, &self.study) {
+            writeln!(out, "  {}", progress(spec, *started, happening))?;
+        }
+        out.flush()
+    }
+
+    fn study_ended(&mut self, out: &mut dyn Write, at: Timestamp, reason: &str, view: &StudyView) -> io::Result<()> {
+        let elapsed = self.study.as_ref().map_or(micros(view.ran_micros), |(_, started)| at.since(*started));
+        let name = self.study.as_ref().map_or_else(String::new, |(spec, _)| format!(" {}", one_line(&spec.name)));
+        writeln!(out, "study{name} ended after {}: {}", duration(elapsed), one_line(reason))?;
+        writeln!(out, "  {}", states(view))?;
+        match view.best() {
+            Some(best) => writeln!(out, "  best: trial {} with {}: {}", best.number, said(best.value), params(best))?,
+            None => writeln!(out, "  no trial is complete")?,
+        }
+        out.flush()
+    }
+}
+
+/// The line for an event, if it is worth one.
+fn line(happening: &Happening<'_>) -> Option<String> {
+    let view = happening.view;
+    let line = match happening.event {
+        Event::RunnerStarted { slots, .. } => {
+            let devices: Vec<String> = slots.iter().map(|slot| slot.device.to_string()).collect();
+            format!("running on {} ({})", count(u64::try_from(slots.len()).unwrap_or(u64::MAX), "slot"), devices.join(", "))
+        }
+        Event::AttemptStarted { trial, attempt, slot, resume, .. } => match (resume, attempt.0) {
+            (Some((step, _)), _) => format!("trial {trial} goes on from step {step} on {}", slot.device),
+            (None, 0) => format!("trial {trial} started on {}: {}", slot.device, params(view.trial(*trial)?)),
+            (None, again) => format!("trial {trial} started again on {} (attempt {})", slot.device, again + 1),
+        },
+        Event::Decided { trial, step, verdict: Verdict::Continue(Some(reason)) } => format!("trial {trial} goes on at step {step}: {reason}"),
+        Event::TrialPaused { trial, reason } => format!("trial {trial} paused{}: {reason}", at_last_step(view, *trial)),
+        Event::TrialQueued { trial, reason, .. } => format!("trial {trial} queued again: {reason}"),
+        Event::AttemptEnded { trial, attempt, end: AttemptEnd::Failed(_) | AttemptEnd::Lost, reason } => {
+            format!("trial {trial} attempt {} failed: {}", attempt.0 + 1, reason.as_deref().unwrap_or("no reason is known"))
+        }
+        Event::TrialFinished { trial, state, value, reason } => finished(view, *trial, *state, *value, reason.as_deref())?,
+        Event::StudyReopened { reason } => format!("the study goes on: {reason}"),
+        _ => return None,
+    };
+    Some(one_line(&line))
+}
+
+fn finished(view: &StudyView, number: TrialNumber, state: TrialState, value: Option<f64>, reason: Option<&str>) -> Option<String> {
+    let trial = view.trial(number)?;
+    let spent = duration(micros(trial.busy_micros));
+    let because = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    Some(match state {
+        TrialState::Complete => {
+            let new_best = if view.best().is_some_and(|best| best.number == number) { ", new best" } else { "" };
+            let step = view.value_step(trial).map(|step| format!(" at step {step}")).unwrap_or_default();
+            format!("trial {number} complete with {}{step} in {spent}{new_best}{because}", said(value))
+        }
+        TrialState::Pruned => {
+            let last = trial.last().map(|(_, value)| format!(" with {}", said(Some(value)))).unwrap_or_default();
+            format!("trial {number} pruned{}{last} in {spent}{because}", at_last_step(view, number))
+        }
+        _ => format!("trial {number} {} after {spent}{because}", state.as_str()),
+    })
+}
+
+/// `12/24 trials, best 0.842 (trial 7), 31 s, about 20 s left`.
+fn progress(spec: &StudySpec, started: Timestamp, happening: &Happening<'_>) -> String {
+    let view = happening.view;
+    let elapsed = micros(view.ran_micros) + happening.at.since(started);
+    let progress = Progress::new(spec, view.counts, elapsed);
+    let best = match view.best() {
+        Some(best) => format!("best {} (trial {})", said(best.value), best.number),
+        None => "no value yet".to_owned(),
+    };
+    let left = progress.left.map(|left| format!(", about {} left", rough_duration(left))).unwrap_or_default();
+    format!("{}, {best}, {}{left}", progress.trials(), rough_duration(elapsed))
+}
+
+fn states(view: &StudyView) -> String {
+    let mut counts = view.counts;
+    // What is done comes first.
+    let order = [TrialState::Complete, TrialState::Pruned, TrialState::Failed, TrialState::Paused, TrialState::Running, TrialState::Queued];
+    let parts: Vec<String> = order
+        .into_iter()
+        .filter_map(|state| Some(*counts.of(state)).filter(|trials| *trials > 0).map(|trials| format!("{trials} {}", state.as_str())))
+        .collect();
+    if parts.is_empty() { "no trials".to_owned() } else { parts.join(", ") }
+}
+
+fn at_last_step(view: &StudyView, number: TrialNumber) -> String {
+    view.trial(number).and_then(Trial::last).map(|(step, _)| format!(" at step {step}")).unwrap_or_default()
+}
+
+fn params(trial: &Trial) -> String {
+    let pairs: Vec<String> = trial.params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
+    one_line(&pairs.join(" "))
+}
+
+fn said(value: Option<f64>) -> String {
+    value.map_or_else(|| "no value".to_owned(), number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Device, Slot};
+    use crate::event::Seq;
+    use crate::metric::Direction;
+    use crate::params::Params;
+    use crate::space::Space;
+    use crate::study::Program;
+    use crate::trial::{AttemptNumber, Origin};
+    use crate::verdict::Reason;
+
+    fn told(spec: &StudySpec, events: Vec<Event>) -> String {
+        let mut reporter = Plain::default();
+        let mut view = StudyView::new(spec);
+        let mut out = Vec::new();
+        reporter.study_started(&mut out, Timestamp(0), spec, &view).unwrap();
+        let second = |index: usize| Timestamp(i64::try_from(index).unwrap() * 1_000_000);
+        let end = second(events.len());
+        for (index, event) in events.into_iter().enumerate() {
+            view.apply(second(index), &event);
+            reporter.event(&mut out, &Happening { seq: Seq(1), at: second(index), event: &event, view: &view }).unwrap();
+        }
+        reporter.study_ended(&mut out, end, "3 trials are done", &view).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn trial(number: u64, rate: f64, reports: &[f64], end: Event) -> Vec<Event> {
+        let trial = TrialNumber(number);
+        let attempt = AttemptNumber(0);
+        let mut params = Params::new();
+        params.insert("rate", rate);
+        let mut events = vec![
+            Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
+            Event::AttemptStarted { trial, attempt, slot: Slot { index: 0, device: Device::Cpu }, resume: None, until: None },
+        ];
+        let metrics = |value: f64| [("loss".to_owned(), value)].into_iter().collect();
+        events.extend((1..).zip(reports).map(|(step, value)| Event::Reported { trial, attempt, step, metrics: metrics(*value) }));
+        events.push(Event::AttemptEnded { trial, attempt, end: AttemptEnd::Completed, reason: None });
+        events.push(end);
+        events
+    }
+
+    fn finished(number: u64, state: TrialState, value: Option<f64>, reason: Option<&str>) -> Event {
+        Event::TrialFinished { trial: TrialNumber(number), state, value, reason: reason.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_study_is_told_line_by_line() {
+        let mut spec = StudySpec::new("digits", "loss", Direction::Minimize, Space::default(), Program::Inline);
+        spec.budget.trials = Some(4);
+        let mut events = trial(0, 0.01, &[0.5, 0.25], finished(0, TrialState::Complete, Some(0.25), None));
+        let reason = "rank 2 of 2 at step 1; 1 goes on";
+        events.extend(trial(1, 0.1, &[0.75], finished(1, TrialState::Pruned, None, Some(reason))));
+        events.extend(trial(2, 1e-4, &[f64::NAN], finished(2, TrialState::Failed, None, Some("exit code 3\nTraceback"))));
+        insta::assert_snapshot!(told(&spec, events));
+    }
+
+    #[test]
+    fn rungs_and_pauses_are_told_and_reports_are_not() {
+        let spec = StudySpec::new("digits", "loss", Direction::Minimize, Space::default(), Program::Inline);
+        let view = StudyView::new(&spec);
+        let said = |event: &Event| line(&Happening { seq: Seq(1), at: Timestamp(0), event, view: &view });
+        let trial = TrialNumber(3);
+        let passed = Event::Decided { trial, step: 9, verdict: Verdict::Continue(Some(Reason("rank 1 of 3; 1 goes on".into()))) };
+        assert_eq!(said(&passed).as_deref(), Some("trial 3 goes on at step 9: rank 1 of 3; 1 goes on"));
+        let paused = Event::TrialPaused { trial, reason: "waits at rung 9".into() };
+        assert_eq!(said(&paused).as_deref(), Some("trial 3 paused: waits at rung 9"));
+        let report = Event::Reported { trial, attempt: AttemptNumber(0), step: 1, metrics: Default::default() };
+        assert_eq!(said(&report), None);
+    }
+}

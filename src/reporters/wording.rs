@@ -1,0 +1,230 @@
+//! How numbers, durations, states and parameter values are said to people: one wording for reporters, screens and tables.
+
+use std::time::Duration;
+
+use ratatui::style::Style;
+use ratatui::text::Span;
+
+use crate::params::Value;
+use crate::storage::StudySummary;
+use crate::trial::Trial;
+
+/// A metric value with five significant digits; `NaN`, `inf` and `-inf` by these names.
+pub fn number(value: f64) -> String {
+    significant(value, 5)
+}
+
+/// A parameter's value for a narrow column: four significant digits for reals, strings as they are.
+pub fn param(value: &Value) -> String {
+    match value {
+        Value::Float(float) => significant(*float, 4),
+        other => one_line(&other.to_string()),
+    }
+}
+
+/// A parameter's value as TOML writes it: exact, strings quoted.
+pub fn toml_value(value: &Value) -> String {
+    match value {
+        Value::Bool(flag) => toml::Value::Boolean(*flag).to_string(),
+        Value::Int(int) => toml::Value::Integer(*int).to_string(),
+        Value::Float(float) => toml::Value::Float(*float).to_string(),
+        Value::Text(text) => toml::Value::String(text.clone()).to_string(),
+    }
+}
+
+/// A key as TOML writes it: dotted names bare, anything else quoted.
+pub fn toml_key(name: &str) -> String {
+    let bare = |part: &str| !part.is_empty() && part.chars().all(|char| char.is_ascii_alphanumeric() || char == '_' || char == '-');
+    if name.split('.').all(bare) { name.to_owned() } else { toml::Value::String(name.to_owned()).to_string() }
+}
+
+/// A duration in its two largest units: `0.4 s`, `31 s`, `2 min 05 s`, `1 h 04 min`, `3 d 4 h`.
+pub fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    if duration < Duration::from_secs(10) && !duration.is_zero() {
+        return format!("{:.1} s", duration.as_secs_f64());
+    }
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {:02} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+/// Like [`duration`], in whole units: for estimates and running clocks, whose tenths would only flicker.
+pub fn rough_duration(rough: Duration) -> String {
+    if rough < Duration::from_secs(10) { format!("{} s", rough.as_secs()) } else { duration(rough) }
+}
+
+/// Stored microseconds as a duration; negative ones count as none.
+pub fn micros(micros: i64) -> Duration {
+    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+}
+
+/// A text without line breaks and other control characters, which would break a line or drive the terminal.
+pub fn one_line(text: &str) -> String {
+    text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
+}
+
+/// Columns a text takes on a terminal.
+pub fn width(text: &str) -> usize {
+    Span::raw(text).width()
+}
+
+/// The text in at most `columns` columns; what is cut off is marked by `mark` (`…`, or `~` where there is only ASCII).
+pub fn shorten(text: &str, columns: usize, mark: &str) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let Some(room) = columns.checked_sub(width(mark)) else {
+        return String::new();
+    };
+    let mut kept = String::new();
+    let mut used = 0;
+    for grapheme in Span::raw(text).styled_graphemes(Style::default()) {
+        used += width(grapheme.symbol);
+        if used > room {
+            break;
+        }
+        kept.push_str(grapheme.symbol);
+    }
+    kept.push_str(mark);
+    kept
+}
+
+/// A number of things: `1 trial`, `12 trials`.
+pub fn count(number: u64, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
+/// What a trial shows as its value: its value when complete, else its last report.
+pub fn shown_value(trial: &Trial) -> Option<f64> {
+    trial.value.or_else(|| trial.last().map(|(_, value)| value))
+}
+
+/// Whether the process that holds a study's lease lives; the runner's business to find out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HolderLife {
+    /// It runs, or is on another host where nobody can tell.
+    Alive,
+    /// It is gone, and left the lease behind.
+    Dead,
+}
+
+/// A study's state in one word, for `ls` and the leaderboard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StudyState {
+    /// Never run.
+    New,
+    /// A process runs it.
+    Running,
+    /// Its runner died; running it again goes on.
+    Interrupted,
+    /// Its runner left before the end; running it again goes on.
+    Stopped,
+    /// Its budget is used up, or its goal reached.
+    Finished,
+}
+
+impl StudyState {
+    /// The state of a study whose lease's holder, if there is one, lives or not.
+    pub fn new(summary: &StudySummary, life: HolderLife) -> Self {
+        match (&summary.held, life) {
+            (Some(_), HolderLife::Alive) => StudyState::Running,
+            _ if summary.finished.is_some() => StudyState::Finished,
+            (Some(_), HolderLife::Dead) => StudyState::Interrupted,
+            (None, _) if summary.counts.total() == 0 => StudyState::New,
+            (None, _) => StudyState::Stopped,
+        }
+    }
+
+    /// The word of `--json` and of the screens.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StudyState::New => "new",
+            StudyState::Running => "running",
+            StudyState::Interrupted => "interrupted",
+            StudyState::Stopped => "stopped",
+            StudyState::Finished => "finished",
+        }
+    }
+}
+
+fn significant(value: f64, digits: usize) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "inf".to_owned() } else { "-inf".to_owned() };
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    // Rounding can carry into the next power of ten: the exponent is read after it.
+    let scientific = format!("{value:.*e}", digits.saturating_sub(1));
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i64 = exponent.parse().unwrap_or(0);
+    if !(-3..7).contains(&exponent) {
+        return format!("{}e{exponent}", without_trailing_zeros(mantissa));
+    }
+    let decimals = usize::try_from(i64::try_from(digits).unwrap_or(5) - 1 - exponent).unwrap_or(0);
+    without_trailing_zeros(&format!("{value:.decimals$}")).to_owned()
+}
+
+fn without_trailing_zeros(text: &str) -> &str {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_five_significant_digits_and_special_values_their_names() {
+        let cases = [
+            (0.184_213_7, "0.18421"),
+            (12.0, "12"),
+            (0.999_999_9, "1"),
+            (123_456.7, "123457"),
+            (1.5e-7, "1.5e-7"),
+            (-2.5e9, "-2.5e9"),
+            (9_999_999.9, "1e7"),
+            (0.0, "0"),
+            (-0.0, "0"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+            (f64::MIN_POSITIVE, "2.2251e-308"),
+        ];
+        for (value, said) in cases {
+            assert_eq!(number(value), said);
+        }
+    }
+
+    #[test]
+    fn durations_are_said_in_their_two_largest_units() {
+        let cases = [(0, "0 s"), (4, "4.0 s"), (31, "31 s"), (125, "2 min 05 s"), (3_840, "1 h 04 min"), (273_600, "3 d 4 h")];
+        for (seconds, said) in cases {
+            assert_eq!(duration(Duration::from_secs(seconds)), said);
+        }
+        assert_eq!(duration(Duration::from_millis(420)), "0.4 s");
+        assert_eq!(rough_duration(Duration::from_millis(4_420)), "4 s");
+    }
+
+    #[test]
+    fn shortening_counts_columns_not_characters() {
+        assert_eq!(shorten("学習率の探索", 7, "…"), "学習率…");
+        assert_eq!(shorten("学習率の探索", 12, "…"), "学習率の探索");
+        assert_eq!(shorten("learning_rate", 8, "~"), "learnin~");
+        assert_eq!(shorten("learning_rate", 0, "…"), "");
+    }
+
+    #[test]
+    fn keys_and_values_are_toml() {
+        assert_eq!(toml_key("model.num_layers"), "model.num_layers");
+        assert_eq!(toml_key("two words"), "\"two words\"");
+        assert_eq!(toml_value(&Value::Float(1.0)), "1.0");
+        assert_eq!(toml_value(&Value::Text("a\"b".into())), "'a\"b'");
+    }
+}
