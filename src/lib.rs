@@ -1,1 +1,2 @@
 //! hpsearch.
+pub mod arguments;
