@@ -1,5 +1,6 @@
 //! hpsearch: hyperparameter search and experiment tracking. (The architecture page is written with the runner.)
 
+pub mod arguments;
 pub mod checkpoint;
 pub mod device;
 pub mod event;
