@@ -1,6 +1,8 @@
 //! hpsearch: hyperparameter search and experiment tracking. (The architecture page is written with the runner.)
 
+pub mod arguments;
 pub mod checkpoint;
+pub mod config;
 pub mod device;
 pub mod engine;
 pub mod event;
