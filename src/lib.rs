@@ -1,2 +1,4 @@
 //! hpsearch.
 pub mod arguments;
+#[cfg(feature = "train")]
+pub mod trainer;
