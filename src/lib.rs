@@ -21,6 +21,8 @@ pub mod space;
 pub mod storage;
 pub mod study;
 pub mod time;
+#[cfg(feature = "train")]
+pub mod trainer;
 pub mod trial;
 pub mod verdict;
 pub mod view;

@@ -49,104 +49,29 @@ pub struct Clean {
     pub normalize: bool,
 }
 
-const SPLIT: ArgumentKind = ArgumentKind::Float {
-    low: Excluded(0.0),
-    high: Excluded(1.0),
-};
+const SPLIT: ArgumentKind = ArgumentKind::Float { low: Excluded(0.0), high: Excluded(1.0) };
 
-const fn line(
-    name: &'static str,
-    kind: ArgumentKind,
-    default: ArgumentDefault,
-    doc: &'static str,
-) -> Argument {
-    Argument {
-        name,
-        aliases: &[],
-        kind,
-        default,
-        doc,
-    }
+const fn line(name: &'static str, kind: ArgumentKind, default: ArgumentDefault, doc: &'static str) -> Argument {
+    Argument { name, aliases: &[], kind, default, doc }
 }
 
 use ArgumentDefault::{Absent, Flag, Int, Required, Text};
 
 /// Every key of `[data]`.
 pub static DATA_ARGUMENTS: &[Argument] = &[
-    line(
-        "train",
-        ArgumentKind::Text,
-        Required,
-        "file of training rows: .csv, .tsv or .jsonl",
-    ),
-    line(
-        "validation",
-        ArgumentKind::Text,
-        Absent,
-        "file of validation rows; without it they are cut from train",
-    ),
+    line("train", ArgumentKind::Text, Required, "file of training rows: .csv, .tsv or .jsonl"),
+    line("validation", ArgumentKind::Text, Absent, "file of validation rows; without it they are cut from train"),
     line("test", ArgumentKind::Text, Absent, "file of test rows"),
     line("text", ArgumentKind::Text, Text("text"), "column of texts"),
-    line(
-        "label",
-        ArgumentKind::Text,
-        Text("label"),
-        "column of labels",
-    ),
-    line(
-        "validation_split",
-        SPLIT,
-        Absent,
-        "share of train held out for validation (0.1 when there is no validation file)",
-    ),
-    line(
-        "test_split",
-        SPLIT,
-        Absent,
-        "share of train held out for testing",
-    ),
-    line(
-        "stratify",
-        ArgumentKind::Flag,
-        Flag(true),
-        "whether held-out rows keep the proportions of the labels",
-    ),
-    line(
-        "seed",
-        ArgumentKind::Int {
-            low: 0,
-            high: i64::MAX,
-        },
-        Int(0),
-        "seed of the splits",
-    ),
-    line(
-        "max_length",
-        ArgumentKind::Int {
-            low: 3,
-            high: 8_192,
-        },
-        Int(128),
-        "longest row in tokens, special tokens included",
-    ),
-    line(
-        "clean.drop_empty",
-        ArgumentKind::Flag,
-        Flag(true),
-        "leave out rows with an empty text",
-    ),
-    line(
-        "clean.deduplicate",
-        ArgumentKind::Flag,
-        Flag(false),
-        "leave out rows that repeat an earlier one of the same file",
-    ),
-    line(
-        "clean.normalize",
-        ArgumentKind::Flag,
-        Flag(false),
-        "Unicode NFKC, and runs of white space as one space",
-    ),
+    line("label", ArgumentKind::Text, Text("label"), "column of labels"),
+    line("validation_split", SPLIT, Absent, "share of train held out for validation (0.1 when there is no validation file)"),
+    line("test_split", SPLIT, Absent, "share of train held out for testing"),
+    line("stratify", ArgumentKind::Flag, Flag(true), "whether held-out rows keep the proportions of the labels"),
+    line("seed", ArgumentKind::Int { low: 0, high: i64::MAX }, Int(0), "seed of the splits"),
+    line("max_length", ArgumentKind::Int { low: 3, high: 8_192 }, Int(128), "longest row in tokens, special tokens included"),
+    line("clean.drop_empty", ArgumentKind::Flag, Flag(true), "leave out rows with an empty text"),
+    line("clean.deduplicate", ArgumentKind::Flag, Flag(false), "leave out rows that repeat an earlier one of the same file"),
+    line("clean.normalize", ArgumentKind::Flag, Flag(false), "Unicode NFKC, and runs of white space as one space"),
 ];
 
 /// Share held out for validation when nothing says otherwise.
@@ -173,10 +98,7 @@ impl DataArguments {
                     return Ok(arguments);
                 }
             }
-            Err(error) => problems.push(ArgumentProblem::new(
-                "train",
-                format!("the argument table and the arguments disagree: {error}"),
-            )),
+            Err(error) => problems.push(ArgumentProblem::new("train", format!("the argument table and the arguments disagree: {error}"))),
         }
         Err(problems)
     }
@@ -192,48 +114,25 @@ impl DataArguments {
 
     fn contradictions(&self) -> Vec<ArgumentProblem> {
         let mut problems = Vec::new();
-        let files = [
-            ("train", Some(&self.train)),
-            ("validation", self.validation.as_ref()),
-            ("test", self.test.as_ref()),
-        ];
+        let files = [("train", Some(&self.train)), ("validation", self.validation.as_ref()), ("test", self.test.as_ref())];
         for (key, file) in files {
             let Some(file) = file else { continue };
             let extension = file.extension().and_then(|extension| extension.to_str());
             if !matches!(extension, Some("csv" | "tsv" | "jsonl")) {
                 problems.push(
-                    ArgumentProblem::new(
-                        key,
-                        format!("`{}` is not a .csv, .tsv or .jsonl file", file.display()),
-                    )
-                    .with_help("the ending says the format"),
+                    ArgumentProblem::new(key, format!("`{}` is not a .csv, .tsv or .jsonl file", file.display()))
+                        .with_help("the ending says the format"),
                 );
             }
         }
-        let pairs = [
-            (
-                "validation_split",
-                self.validation_split,
-                "validation",
-                &self.validation,
-            ),
-            ("test_split", self.test_split, "test", &self.test),
-        ];
+        let pairs =
+            [("validation_split", self.validation_split, "validation", &self.validation), ("test_split", self.test_split, "test", &self.test)];
         for (split, share, file, path) in pairs {
             if share.is_some() && path.is_some() {
-                problems.push(ArgumentProblem::new(
-                    split,
-                    format!("`{split}` and `{file}` both say where those rows come from: give one of them"),
-                ));
+                problems.push(ArgumentProblem::new(split, format!("`{split}` and `{file}` both say where those rows come from: give one of them")));
             }
         }
-        let validation = self
-            .validation_split
-            .unwrap_or(if self.validation.is_none() {
-                DEFAULT_VALIDATION_SPLIT
-            } else {
-                0.0
-            });
+        let validation = self.validation_split.unwrap_or(if self.validation.is_none() { DEFAULT_VALIDATION_SPLIT } else { 0.0 });
         let held_out = validation + self.test_split.unwrap_or(0.0);
         if held_out >= 1.0 {
             problems.push(ArgumentProblem::new(
@@ -242,10 +141,7 @@ impl DataArguments {
             ));
         }
         if self.text == self.label {
-            problems.push(ArgumentProblem::new(
-                "label",
-                format!("`text` and `label` are the same column `{}`", self.text),
-            ));
+            problems.push(ArgumentProblem::new("label", format!("`text` and `label` are the same column `{}`", self.text)));
         }
         problems
     }

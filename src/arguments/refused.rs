@@ -4,58 +4,22 @@ use super::table::ArgumentProblem;
 
 /// Arguments another part of the study file says.
 const SAID_ELSEWHERE: &[(&str, &str)] = &[
-    (
-        "output_dir",
-        "`[checkpoints] dir` says where checkpoints go",
-    ),
-    (
-        "overwrite_output_dir",
-        "`[checkpoints] dir` says where checkpoints go",
-    ),
-    (
-        "seed",
-        "`[study] seed` says it, for the search and every trial",
-    ),
-    (
-        "data_seed",
-        "`[data] seed` says it for splits, `[study] seed` for the order of rows",
-    ),
-    (
-        "full_determinism",
-        "trials on the CPU always repeat bit for bit; `[study] deterministic` says it for the search",
-    ),
-    (
-        "save_total_limit",
-        "`[checkpoints] keep` says it, for example `keep = \"best-3\"`",
-    ),
-    (
-        "save_strategy",
-        "a checkpoint is written at every evaluation; `[checkpoints] keep` says which stay",
-    ),
-    (
-        "save_steps",
-        "a checkpoint is written at every evaluation: set `eval_steps`",
-    ),
+    ("output_dir", "`[checkpoints] dir` says where checkpoints go"),
+    ("overwrite_output_dir", "`[checkpoints] dir` says where checkpoints go"),
+    ("seed", "`[study] seed` says it, for the search and every trial"),
+    ("data_seed", "`[data] seed` says it for splits, `[study] seed` for the order of rows"),
+    ("full_determinism", "trials on the CPU always repeat bit for bit; `[study] deterministic` says it for the search"),
+    ("save_total_limit", "`[checkpoints] keep` says it, for example `keep = \"best-3\"`"),
+    ("save_strategy", "a checkpoint is written at every evaluation; `[checkpoints] keep` says which stay"),
+    ("save_steps", "a checkpoint is written at every evaluation: set `eval_steps`"),
     ("save_only_model", "`[checkpoints] keep` says it"),
-    (
-        "load_best_model_at_end",
-        "`[study] value = \"best\"` (the default) or `\"last\"` says it",
-    ),
+    ("load_best_model_at_end", "`[study] value = \"best\"` (the default) or `\"last\"` says it"),
     ("metric_for_best_model", "`[study] metric` says it"),
     ("greater_is_better", "`[study] direction` says it"),
-    (
-        "resume_from_checkpoint",
-        "running the same study again resumes it",
-    ),
+    ("resume_from_checkpoint", "running the same study again resumes it"),
     ("run_name", "`[study] name` says it"),
-    (
-        "logging_dir",
-        "metrics go to the store: see `hpsearch curves` and `hpsearch export-data`",
-    ),
-    (
-        "report_to",
-        "metrics go to the store: see `hpsearch curves` and `hpsearch export-data`",
-    ),
+    ("logging_dir", "metrics go to the store: see `hpsearch curves` and `hpsearch export-data`"),
+    ("report_to", "metrics go to the store: see `hpsearch curves` and `hpsearch export-data`"),
     ("no_cuda", "`[devices] use` says it"),
     ("use_cpu", "`[devices] use` says it"),
     ("train_file", "`[data] train` says it"),
@@ -65,10 +29,7 @@ const SAID_ELSEWHERE: &[(&str, &str)] = &[
     ("max_length", "`[data] max_length` says it"),
     ("num_labels", "the labels of the training data say it"),
     ("do_train", "a trial always trains"),
-    (
-        "do_eval",
-        "a trial always evaluates; `eval_strategy` says when",
-    ),
+    ("do_eval", "a trial always evaluates; `eval_strategy` says when"),
     ("do_predict", "`hpsearch predict` does it after the search"),
 ];
 
@@ -143,24 +104,15 @@ const NOT_YET: &[&str] = &[
 /// Why `key` is not taken, if it is an argument of Hugging Face's trainer that is known and refused.
 pub(super) fn problem(key: &str) -> Option<ArgumentProblem> {
     if let Some((_, instead)) = SAID_ELSEWHERE.iter().find(|(name, _)| *name == key) {
-        return Some(
-            ArgumentProblem::new(key, format!("`{key}` is not a trainer argument here"))
-                .with_help(*instead),
-        );
+        return Some(ArgumentProblem::new(key, format!("`{key}` is not a trainer argument here")).with_help(*instead));
     }
     if key == "model" {
         return Some(
-            ArgumentProblem::new(
-                key,
-                "starting from a pretrained `model` is not supported yet",
-            )
-            .with_help(
-                "leave it out and give `model.hidden_size` and the like to train from scratch",
-            ),
+            ArgumentProblem::new(key, "starting from a pretrained `model` is not supported yet")
+                .with_help("leave it out and give `model.hidden_size` and the like to train from scratch"),
         );
     }
-    NOT_YET.contains(&key).then(|| {
-        ArgumentProblem::new(key, format!("`{key}` is not supported yet"))
-            .with_help("leave it out; it is refused rather than ignored")
-    })
+    NOT_YET
+        .contains(&key)
+        .then(|| ArgumentProblem::new(key, format!("`{key}` is not supported yet")).with_help("leave it out; it is refused rather than ignored"))
 }

@@ -83,11 +83,7 @@ pub struct ArgumentProblem {
 impl ArgumentProblem {
     /// A problem of `key`, with no advice yet.
     pub fn new(key: &str, message: impl Into<String>) -> Self {
-        Self {
-            key: key.to_owned(),
-            message: message.into(),
-            help: None,
-        }
+        Self { key: key.to_owned(), message: message.into(), help: None }
     }
 
     /// The same problem with advice.
@@ -131,16 +127,9 @@ impl fmt::Display for ArgumentKind {
                 .into_iter()
                 .flatten()
                 .collect();
-                if ends.is_empty() {
-                    write!(f, "a number")
-                } else {
-                    write!(f, "a number {}", ends.join(" and "))
-                }
+                if ends.is_empty() { write!(f, "a number") } else { write!(f, "a number {}", ends.join(" and ")) }
             }
-            Self::Int {
-                low,
-                high: i64::MAX,
-            } => write!(f, "a whole number from {low}"),
+            Self::Int { low, high: i64::MAX } => write!(f, "a whole number from {low}"),
             Self::Int { low, high } => write!(f, "a whole number from {low} to {high}"),
             Self::StepsOrShare => write!(f, "a number of steps, or a share in [0, 1)"),
             Self::Choice(choices) => write!(f, "one of {}", quoted(choices)),
@@ -160,19 +149,11 @@ impl ArgumentKind {
         match self {
             Self::Float { low, high } => {
                 let number = value.as_f64().ok_or_else(wrong)?;
-                if (*low, *high).contains(&number) {
-                    Ok(json!(number))
-                } else {
-                    Err(wrong())
-                }
+                if (*low, *high).contains(&number) { Ok(json!(number)) } else { Err(wrong()) }
             }
             Self::Int { low, high } => {
                 let number = whole(value).ok_or_else(wrong)?;
-                if (*low..=*high).contains(&number) {
-                    Ok(json!(number))
-                } else {
-                    Err(wrong())
-                }
+                if (*low..=*high).contains(&number) { Ok(json!(number)) } else { Err(wrong()) }
             }
             Self::StepsOrShare => {
                 let number = value.as_f64().ok_or_else(wrong)?;
@@ -247,9 +228,8 @@ pub fn table_schema(table: &[Argument]) -> Value {
         }
         let (group, name) = match argument.name.split_once('.') {
             Some((group, name)) => {
-                let nested = properties.entry(group.to_owned()).or_insert_with(
-                    || json!({"type": "object", "properties": {}, "additionalProperties": false}),
-                );
+                let nested =
+                    properties.entry(group.to_owned()).or_insert_with(|| json!({"type": "object", "properties": {}, "additionalProperties": false}));
                 (nested["properties"].as_object_mut(), name)
             }
             None => (Some(&mut properties), argument.name),
@@ -274,19 +254,15 @@ pub fn check_key(key: &str) -> Result<ArgumentKind, ArgumentProblem> {
 pub fn check_values(key: &str, values: &[Value]) -> Vec<ArgumentProblem> {
     match find(ARGUMENTS, key) {
         Err(problem) => vec![problem],
-        Ok(argument) => values
-            .iter()
-            .filter_map(|value| argument.kind.check(value).err())
-            .map(|message| problem_of(argument, key, &message))
-            .collect(),
+        Ok(argument) => {
+            values.iter().filter_map(|value| argument.kind.check(value).err()).map(|message| problem_of(argument, key, &message)).collect()
+        }
     }
 }
 
 /// The line of `table` that `key` names, directly or as an alias.
 pub(super) fn find<'a>(table: &'a [Argument], key: &str) -> Result<&'a Argument, ArgumentProblem> {
-    let named = table
-        .iter()
-        .find(|argument| argument.name == key || argument.aliases.contains(&key));
+    let named = table.iter().find(|argument| argument.name == key || argument.aliases.contains(&key));
     if let Some(argument) = named {
         return Ok(argument);
     }
@@ -298,25 +274,16 @@ pub(super) fn find<'a>(table: &'a [Argument], key: &str) -> Result<&'a Argument,
     let problem = ArgumentProblem::new(key, format!("unknown argument `{key}`"));
     let names = table.iter().map(|argument| argument.name);
     // `hidden_size` alone is most likely `model.hidden_size`, which edit distances over the whole name do not see.
-    let by_last = names
-        .clone()
-        .find(|name| name.rsplit_once('.').is_some_and(|(_, last)| last == key));
-    let aliases = table
-        .iter()
-        .flat_map(|argument| argument.aliases.iter().copied());
-    Err(
-        match by_last.or_else(|| nearest(key, names.chain(aliases))) {
-            Some(near) => problem.with_help(format!("did you mean `{near}`?")),
-            None => problem,
-        },
-    )
+    let by_last = names.clone().find(|name| name.rsplit_once('.').is_some_and(|(_, last)| last == key));
+    let aliases = table.iter().flat_map(|argument| argument.aliases.iter().copied());
+    Err(match by_last.or_else(|| nearest(key, names.chain(aliases))) {
+        Some(near) => problem.with_help(format!("did you mean `{near}`?")),
+        None => problem,
+    })
 }
 
 /// Given values and defaults merged into one object shaped like the argument structs, with every problem there is.
-pub(super) fn merge(
-    table: &[Argument],
-    values: &BTreeMap<String, Value>,
-) -> (Map<String, Value>, Vec<ArgumentProblem>) {
+pub(super) fn merge(table: &[Argument], values: &BTreeMap<String, Value>) -> (Map<String, Value>, Vec<ArgumentProblem>) {
     let mut problems = Vec::new();
     let mut given: BTreeMap<&str, (String, Value)> = BTreeMap::new();
     for (key, value) in flatten(values) {
@@ -330,10 +297,9 @@ pub(super) fn merge(
         match argument.kind.check(&value) {
             Err(message) => problems.push(problem_of(argument, &key, &message)),
             Ok(value) => match given.get(argument.name) {
-                Some((other, _)) => problems.push(ArgumentProblem::new(
-                    &key,
-                    format!("`{key}` and `{other}` are the same argument: give one of them"),
-                )),
+                Some((other, _)) => {
+                    problems.push(ArgumentProblem::new(&key, format!("`{key}` and `{other}` are the same argument: give one of them")))
+                }
                 None => {
                     given.insert(argument.name, (key, value));
                 }
@@ -345,17 +311,9 @@ pub(super) fn merge(
         let value = match given.remove(argument.name) {
             Some((_, value)) => value,
             None => {
-                let refused = problems.iter().any(|problem| {
-                    argument.name == problem.key || argument.aliases.contains(&&*problem.key)
-                });
+                let refused = problems.iter().any(|problem| argument.name == problem.key || argument.aliases.contains(&&*problem.key));
                 if argument.default == ArgumentDefault::Required && !refused {
-                    problems.push(
-                        ArgumentProblem::new(
-                            argument.name,
-                            format!("`{}` is missing", argument.name),
-                        )
-                        .with_help(argument.doc),
-                    );
+                    problems.push(ArgumentProblem::new(argument.name, format!("`{}` is missing", argument.name)).with_help(argument.doc));
                 }
                 argument.default.value()
             }
@@ -367,10 +325,7 @@ pub(super) fn merge(
 }
 
 /// The candidate that `text` most likely meant, if any is near.
-pub(super) fn nearest<'a>(
-    text: &str,
-    candidates: impl Iterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .map(|candidate| (strsim::jaro_winkler(text, candidate), candidate))
         .filter(|(score, _)| *score > 0.8)
@@ -404,9 +359,7 @@ fn insert_dotted(object: &mut Map<String, Value>, name: &str, value: Value) {
             object.insert(name.to_owned(), value);
         }
         Some((group, name)) => {
-            let group = object
-                .entry(group.to_owned())
-                .or_insert_with(|| Value::Object(Map::new()));
+            let group = object.entry(group.to_owned()).or_insert_with(|| Value::Object(Map::new()));
             if let Some(group) = group.as_object_mut() {
                 group.insert(name.to_owned(), value);
             }
@@ -427,9 +380,5 @@ fn whole(value: &Value) -> Option<i64> {
 }
 
 fn quoted(choices: &[&str]) -> String {
-    choices
-        .iter()
-        .map(|choice| format!("\"{choice}\""))
-        .collect::<Vec<_>>()
-        .join(", ")
+    choices.iter().map(|choice| format!("\"{choice}\"")).collect::<Vec<_>>().join(", ")
 }

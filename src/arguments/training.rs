@@ -126,36 +126,16 @@ pub enum EvalStrategy {
     Steps,
 }
 
-const SHARE: ArgumentKind = ArgumentKind::Float {
-    low: Included(0.0),
-    high: Excluded(1.0),
-};
-const NOT_NEGATIVE: ArgumentKind = ArgumentKind::Float {
-    low: Included(0.0),
-    high: Unbounded,
-};
-const POSITIVE: ArgumentKind = ArgumentKind::Float {
-    low: Excluded(0.0),
-    high: Unbounded,
-};
+const SHARE: ArgumentKind = ArgumentKind::Float { low: Included(0.0), high: Excluded(1.0) };
+const NOT_NEGATIVE: ArgumentKind = ArgumentKind::Float { low: Included(0.0), high: Unbounded };
+const POSITIVE: ArgumentKind = ArgumentKind::Float { low: Excluded(0.0), high: Unbounded };
 
 const fn count(high: i64) -> ArgumentKind {
     ArgumentKind::Int { low: 1, high }
 }
 
-const fn line(
-    name: &'static str,
-    kind: ArgumentKind,
-    default: ArgumentDefault,
-    doc: &'static str,
-) -> Argument {
-    Argument {
-        name,
-        aliases: &[],
-        kind,
-        default,
-        doc,
-    }
+const fn line(name: &'static str, kind: ArgumentKind, default: ArgumentDefault, doc: &'static str) -> Argument {
+    Argument { name, aliases: &[], kind, default, doc }
 }
 
 impl Argument {
@@ -170,86 +150,20 @@ use ArgumentKind::Choice;
 
 /// Every argument of `[trainer]`: drives parsing, checks, suggestions, the schema and `hpsearch list tasks`.
 pub static ARGUMENTS: &[Argument] = &[
-    line(
-        "task",
-        Choice(&["text-classification"]),
-        Text("text-classification"),
-        "what is learnt",
-    ),
+    line("task", Choice(&["text-classification"]), Text("text-classification"), "what is learnt"),
     // 5e-5 in transformers is meant for pretrained models; from scratch it hardly moves.
-    line(
-        "learning_rate",
-        POSITIVE,
-        Float(1e-3),
-        "peak learning rate (transformers' 5e-5 is meant for pretrained models)",
-    )
-    .or(&["lr"]),
-    line(
-        "per_device_train_batch_size",
-        count(65_536),
-        Int(8),
-        "training rows per micro-batch",
-    )
-    .or(&["train_batch_size", "batch_size"]),
+    line("learning_rate", POSITIVE, Float(1e-3), "peak learning rate (transformers' 5e-5 is meant for pretrained models)").or(&["lr"]),
+    line("per_device_train_batch_size", count(65_536), Int(8), "training rows per micro-batch").or(&["train_batch_size", "batch_size"]),
     // 8 in transformers: larger batches evaluate faster and change nothing that is learnt.
-    line(
-        "per_device_eval_batch_size",
-        count(65_536),
-        Int(64),
-        "evaluation rows per batch",
-    ),
-    line(
-        "num_train_epochs",
-        POSITIVE,
-        Float(3.0),
-        "passes over the training rows, may be fractional",
-    )
-    .or(&["epochs"]),
-    line(
-        "max_steps",
-        ArgumentKind::Int {
-            low: -1,
-            high: i64::MAX,
-        },
-        Int(-1),
-        "optimiser steps in all, overriding num_train_epochs; -1: not set",
-    ),
-    line(
-        "weight_decay",
-        NOT_NEGATIVE,
-        Float(0.0),
-        "decoupled weight decay; biases and norms are spared",
-    ),
-    line(
-        "adam_beta1",
-        SHARE,
-        Float(0.9),
-        "AdamW's decay of the gradient mean",
-    ),
-    line(
-        "adam_beta2",
-        SHARE,
-        Float(0.999),
-        "AdamW's decay of the squared gradient mean",
-    ),
-    line(
-        "adam_epsilon",
-        POSITIVE,
-        Float(1e-8),
-        "AdamW's term against division by zero",
-    ),
-    line(
-        "max_grad_norm",
-        NOT_NEGATIVE,
-        Float(1.0),
-        "greatest global gradient norm; 0: no clipping",
-    ),
-    line(
-        "optim",
-        Choice(&["adamw", "adamw_torch", "sgd"]),
-        Text("adamw"),
-        "the optimiser",
-    ),
+    line("per_device_eval_batch_size", count(65_536), Int(64), "evaluation rows per batch"),
+    line("num_train_epochs", POSITIVE, Float(3.0), "passes over the training rows, may be fractional").or(&["epochs"]),
+    line("max_steps", ArgumentKind::Int { low: -1, high: i64::MAX }, Int(-1), "optimiser steps in all, overriding num_train_epochs; -1: not set"),
+    line("weight_decay", NOT_NEGATIVE, Float(0.0), "decoupled weight decay; biases and norms are spared"),
+    line("adam_beta1", SHARE, Float(0.9), "AdamW's decay of the gradient mean"),
+    line("adam_beta2", SHARE, Float(0.999), "AdamW's decay of the squared gradient mean"),
+    line("adam_epsilon", POSITIVE, Float(1e-8), "AdamW's term against division by zero"),
+    line("max_grad_norm", NOT_NEGATIVE, Float(1.0), "greatest global gradient norm; 0: no clipping"),
+    line("optim", Choice(&["adamw", "adamw_torch", "sgd"]), Text("adamw"), "the optimiser"),
     // 0 in PyTorch: without momentum SGD hardly trains a transformer.
     line("momentum", SHARE, Float(0.9), "SGD's momentum"),
     line(
@@ -258,146 +172,35 @@ pub static ARGUMENTS: &[Argument] = &[
         Text("linear"),
         "course of the learning rate after warm-up",
     ),
-    line(
-        "warmup_steps",
-        ArgumentKind::StepsOrShare,
-        Int(0),
-        "steps of linear warm-up, or their share of all steps when below 1",
-    ),
+    line("warmup_steps", ArgumentKind::StepsOrShare, Int(0), "steps of linear warm-up, or their share of all steps when below 1"),
     line(
         "warmup_ratio",
-        ArgumentKind::Float {
-            low: Included(0.0),
-            high: Included(1.0),
-        },
+        ArgumentKind::Float { low: Included(0.0), high: Included(1.0) },
         Float(0.0),
         "share of all steps that is warm-up, used when warmup_steps is 0",
     ),
-    line(
-        "label_smoothing_factor",
-        SHARE,
-        Float(0.0),
-        "share of the target probability spread over all labels",
-    ),
-    line(
-        "gradient_accumulation_steps",
-        count(65_536),
-        Int(1),
-        "micro-batches per optimiser step",
-    ),
-    line(
-        "eval_strategy",
-        Choice(&["no", "epoch", "steps"]),
-        Text("no"),
-        "when to evaluate, besides where the pruner asks for it and at the end",
-    )
-    .or(&["evaluation_strategy"]),
-    line(
-        "eval_steps",
-        count(i64::MAX),
-        Absent,
-        "optimiser steps between evaluations with eval_strategy = \"steps\"; logging_steps when not given",
-    ),
-    line(
-        "logging_steps",
-        count(i64::MAX),
-        Int(500),
-        "optimiser steps between log lines",
-    ),
-    line(
-        "dataloader_drop_last",
-        ArgumentKind::Flag,
-        Flag(false),
-        "leave out an incomplete last micro-batch of an epoch",
-    ),
-    line(
-        "model.hidden_size",
-        count(16_384),
-        Int(128),
-        "width of the encoder, a multiple of model.num_heads",
-    )
-    .or(&["model.d_model"]),
-    line(
-        "model.num_layers",
-        count(256),
-        Int(2),
-        "number of encoder layers",
-    )
-    .or(&["num_hidden_layers", "model.num_hidden_layers"]),
-    line(
-        "model.num_heads",
-        count(256),
-        Int(4),
-        "attention heads per layer",
-    )
-    .or(&["num_attention_heads", "model.num_attention_heads"]),
-    line(
-        "model.intermediate_size",
-        count(65_536),
-        Absent,
-        "width of the feed-forward part; four times model.hidden_size when not given",
-    ),
-    line(
-        "model.dropout",
-        SHARE,
-        Float(0.1),
-        "share of activations dropped",
-    )
-    .or(&["hidden_dropout_prob", "model.hidden_dropout_prob"]),
-    line(
-        "model.attention_dropout",
-        SHARE,
-        Float(0.1),
-        "share of attention probabilities dropped",
-    )
-    .or(&[
-        "attention_probs_dropout_prob",
-        "model.attention_probs_dropout_prob",
-    ]),
-    line(
-        "model.activation",
-        Choice(&["gelu", "relu"]),
-        Text("gelu"),
-        "nonlinearity of the feed-forward part",
-    )
-    .or(&["hidden_act", "model.hidden_act"]),
-    line(
-        "model.pooling",
-        Choice(&["cls", "mean"]),
-        Text("mean"),
-        "how token vectors become one text vector",
-    ),
-    line(
-        "model.tokenizer",
-        Choice(&["wordpiece", "bpe", "word"]),
-        Text("wordpiece"),
-        "kind of tokenizer trained on the training texts",
-    ),
-    line(
-        "model.vocab_size",
-        ArgumentKind::Int {
-            low: 5,
-            high: 1_000_000,
-        },
-        Int(8_000),
-        "most entries the tokenizer may have",
-    ),
-    line(
-        "model.lowercase",
-        ArgumentKind::Flag,
-        Flag(true),
-        "whether texts are lowercased first",
-    ),
-    line(
-        "model.max_length",
-        ArgumentKind::Int {
-            low: 3,
-            high: 8_192,
-        },
-        Absent,
-        "longest row in tokens; [data] max_length when not given",
-    )
-    .or(&["max_position_embeddings", "model.max_position_embeddings"]),
+    line("label_smoothing_factor", SHARE, Float(0.0), "share of the target probability spread over all labels"),
+    line("gradient_accumulation_steps", count(65_536), Int(1), "micro-batches per optimiser step"),
+    line("eval_strategy", Choice(&["no", "epoch", "steps"]), Text("no"), "when to evaluate, besides where the pruner asks for it and at the end")
+        .or(&["evaluation_strategy"]),
+    line("eval_steps", count(i64::MAX), Absent, "optimiser steps between evaluations with eval_strategy = \"steps\"; logging_steps when not given"),
+    line("logging_steps", count(i64::MAX), Int(500), "optimiser steps between log lines"),
+    line("dataloader_drop_last", ArgumentKind::Flag, Flag(false), "leave out an incomplete last micro-batch of an epoch"),
+    line("model.hidden_size", count(16_384), Int(128), "width of the encoder, a multiple of model.num_heads").or(&["model.d_model"]),
+    line("model.num_layers", count(256), Int(2), "number of encoder layers").or(&["num_hidden_layers", "model.num_hidden_layers"]),
+    line("model.num_heads", count(256), Int(4), "attention heads per layer").or(&["num_attention_heads", "model.num_attention_heads"]),
+    line("model.intermediate_size", count(65_536), Absent, "width of the feed-forward part; four times model.hidden_size when not given"),
+    line("model.dropout", SHARE, Float(0.1), "share of activations dropped").or(&["hidden_dropout_prob", "model.hidden_dropout_prob"]),
+    line("model.attention_dropout", SHARE, Float(0.1), "share of attention probabilities dropped")
+        .or(&["attention_probs_dropout_prob", "model.attention_probs_dropout_prob"]),
+    line("model.activation", Choice(&["gelu", "relu"]), Text("gelu"), "nonlinearity of the feed-forward part")
+        .or(&["hidden_act", "model.hidden_act"]),
+    line("model.pooling", Choice(&["cls", "mean"]), Text("mean"), "how token vectors become one text vector"),
+    line("model.tokenizer", Choice(&["wordpiece", "bpe", "word"]), Text("wordpiece"), "kind of tokenizer trained on the training texts"),
+    line("model.vocab_size", ArgumentKind::Int { low: 5, high: 1_000_000 }, Int(8_000), "most entries the tokenizer may have"),
+    line("model.lowercase", ArgumentKind::Flag, Flag(true), "whether texts are lowercased first"),
+    line("model.max_length", ArgumentKind::Int { low: 3, high: 8_192 }, Absent, "longest row in tokens; [data] max_length when not given")
+        .or(&["max_position_embeddings", "model.max_position_embeddings"]),
 ];
 
 impl TrainerArguments {
@@ -415,10 +218,7 @@ impl TrainerArguments {
                     return Ok(arguments);
                 }
             }
-            Err(error) => problems.push(ArgumentProblem::new(
-                "task",
-                format!("the argument table and the arguments disagree: {error}"),
-            )),
+            Err(error) => problems.push(ArgumentProblem::new("task", format!("the argument table and the arguments disagree: {error}"))),
         }
         Err(problems)
     }
@@ -426,11 +226,7 @@ impl TrainerArguments {
     /// What the tokenizer, and with it the prepared data, depends on.
     #[must_use]
     pub fn tokenizer(&self) -> TokenizerArguments {
-        TokenizerArguments {
-            kind: self.model.tokenizer,
-            vocab_size: self.model.vocab_size,
-            lowercase: self.model.lowercase,
-        }
+        TokenizerArguments { kind: self.model.tokenizer, vocab_size: self.model.vocab_size, lowercase: self.model.lowercase }
     }
 
     /// What single values cannot show.
@@ -438,17 +234,11 @@ impl TrainerArguments {
         let mut problems = Vec::new();
         let model = &self.model;
         let sound = |key: &str| known.iter().all(|problem| problem.key != key);
-        if !model.hidden_size.is_multiple_of(model.num_heads)
-            && sound("model.hidden_size")
-            && sound("model.num_heads")
-        {
+        if !model.hidden_size.is_multiple_of(model.num_heads) && sound("model.hidden_size") && sound("model.num_heads") {
             problems.push(
                 ArgumentProblem::new(
                     "model.hidden_size",
-                    format!(
-                        "`model.hidden_size` = {} is not divisible by `model.num_heads` = {}",
-                        model.hidden_size, model.num_heads
-                    ),
+                    format!("`model.hidden_size` = {} is not divisible by `model.num_heads` = {}", model.hidden_size, model.num_heads),
                 )
                 .with_help("each head takes an equal share of the width"),
             );
@@ -460,10 +250,7 @@ impl TrainerArguments {
             );
         }
         if self.warmup_ratio > 0.0 && self.warmup_steps > 0.0 {
-            problems.push(ArgumentProblem::new(
-                "warmup_ratio",
-                "`warmup_ratio` and `warmup_steps` both say how long warm-up is: give one of them",
-            ));
+            problems.push(ArgumentProblem::new("warmup_ratio", "`warmup_ratio` and `warmup_steps` both say how long warm-up is: give one of them"));
         }
         problems
     }
