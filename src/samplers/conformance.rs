@@ -225,6 +225,7 @@ pub fn trial_of(number: u64, params: Params, state: TrialState, value: Option<f6
         decisions: Vec::new(),
         checkpoints: Vec::new(),
         attempts: 1,
+        failures: 0,
         device: None,
         until: None,
         reason: None,
