@@ -17,6 +17,7 @@ pub mod storage;
 pub mod study;
 pub mod time;
 pub mod trial;
+pub mod tui;
 pub mod verdict;
 pub mod view;
 pub mod wire;
