@@ -1,1 +1,2 @@
+//! The command line; everything is in the library.
 fn main() {}

@@ -13,6 +13,11 @@ pub fn files_directory(spec: &StudySpec, store: &Path) -> PathBuf {
     }
 }
 
+/// Where tokenised data is kept, shared by all studies of a store.
+pub fn data_cache(spec: &StudySpec, store: &Path) -> PathBuf {
+    files_directory(spec, store).join("data")
+}
+
 /// The directory of one trial: `<files>/<study>/trial-<number>`.
 pub fn trial_directory(spec: &StudySpec, store: &Path, trial: TrialNumber) -> PathBuf {
     files_directory(spec, store).join(as_component(&spec.name)).join(format!("trial-{trial}"))

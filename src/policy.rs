@@ -1,6 +1,148 @@
-//! Options of samplers and pruners: how tables describe them, and how a written one is checked against its table.
+//! Tables of samplers and pruners: what a line of them says, and how a written policy is checked against its table.
+
+use std::collections::BTreeMap;
 
 use crate::study::PolicySpec;
+
+/// A line of a table of policies: `SamplerEntry` and `PrunerEntry` differ only in what builds them.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<Build> {
+    /// Its name in the study file.
+    pub name: &'static str,
+    /// Other words for it; the stored name is always `name`.
+    pub aliases: &'static [&'static str],
+    /// One sentence for `hpsearch list`.
+    pub summary: &'static str,
+    /// Version of its rules: raised when the same history gives other decisions.
+    pub version: u32,
+    /// Its options.
+    pub options: &'static [OptionSpec],
+    /// Builds it from checked options.
+    pub build: Build,
+}
+
+/// All policies of one kind, and the names that are promised but not built.
+#[derive(Clone, Copy, Debug)]
+pub struct Table<Build: 'static> {
+    /// `sampler` or `pruner`, for messages.
+    pub kind: &'static str,
+    /// The lines.
+    pub entries: &'static [Entry<Build>],
+    /// Names that the study file reserves for policies that are not built yet.
+    pub not_yet: &'static [&'static str],
+}
+
+/// A name that is in no line of a table.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.message())]
+pub struct UnknownPolicy {
+    /// `sampler` or `pruner`.
+    pub kind: &'static str,
+    /// The name as written.
+    pub name: String,
+    /// The name that was probably meant.
+    pub suggestion: Option<&'static str>,
+    /// Whether the name is right, and the policy not built yet.
+    pub not_yet: bool,
+    /// The names that can be used.
+    pub known: Vec<&'static str>,
+}
+
+impl UnknownPolicy {
+    /// What is wrong.
+    pub fn message(&self) -> String {
+        let UnknownPolicy { kind, name, .. } = self;
+        if self.not_yet { format!("the {kind} `{name}` is not built yet") } else { format!("there is no {kind} `{name}`") }
+    }
+
+    /// What to write instead.
+    pub fn help(&self) -> String {
+        let known = quoted(&self.known);
+        match self.suggestion {
+            Some(suggestion) => format!("did you mean `{suggestion}`? There are {known}"),
+            None => format!("there are {known}"),
+        }
+    }
+}
+
+/// One thing that is wrong with a policy as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyProblem {
+    /// The option's key; `None`: the policy's name itself.
+    pub key: Option<String>,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub help: Option<String>,
+}
+
+impl<Build> Table<Build> {
+    /// The line of `name`, which may be an alias.
+    pub fn find(&self, name: &str) -> Result<&'static Entry<Build>, UnknownPolicy> {
+        if let Some(entry) = self.entries.iter().find(|entry| entry.name == name || entry.aliases.contains(&name)) {
+            return Ok(entry);
+        }
+        let not_yet = self.not_yet.contains(&name);
+        let names = self.entries.iter().flat_map(|entry| std::iter::once(&entry.name).chain(entry.aliases));
+        Err(UnknownPolicy {
+            kind: self.kind,
+            name: name.to_owned(),
+            suggestion: if not_yet { None } else { nearest(name, names.copied()) },
+            not_yet,
+            known: self.entries.iter().map(|entry| entry.name).collect(),
+        })
+    }
+
+    /// A written policy as it is stored: its name resolved, its options checked. All problems at once.
+    pub fn resolve(&self, name: &str, options: BTreeMap<String, serde_json::Value>) -> Result<PolicySpec, Vec<PolicyProblem>> {
+        let entry = self.find(name).map_err(|unknown| vec![PolicyProblem { key: None, message: unknown.message(), help: Some(unknown.help()) }])?;
+        let problems: Vec<PolicyProblem> = options.iter().filter_map(|(key, value)| entry.problem_with(key, value)).collect();
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let alias = (name != entry.name).then(|| name.to_owned());
+        Ok(PolicySpec { name: entry.name.to_owned(), alias, version: entry.version, options })
+    }
+}
+
+impl<Build> Entry<Build> {
+    /// The entry as a study without options stores it.
+    pub fn defaults(&self) -> PolicySpec {
+        PolicySpec { version: self.version, ..PolicySpec::named(self.name) }
+    }
+
+    fn problem_with(&self, key: &str, value: &serde_json::Value) -> Option<PolicyProblem> {
+        let Some(option) = self.options.iter().find(|option| option.name == key) else {
+            let names: Vec<&'static str> = self.options.iter().map(|option| option.name).collect();
+            let help = match nearest(key, names.iter().copied()) {
+                _ if names.is_empty() => format!("`{}` has no options", self.name),
+                Some(suggestion) => format!("did you mean `{suggestion}`?"),
+                None => format!("its options are {}", quoted(&names)),
+            };
+            return Some(PolicyProblem { key: Some(key.to_owned()), message: format!("`{}` has no option `{key}`", self.name), help: Some(help) });
+        };
+        let why = option.kind.check(value).err()?;
+        Some(PolicyProblem {
+            key: Some(key.to_owned()),
+            message: format!("`{key}`: {why}"),
+            help: Some(format!("{} (default: {})", option.summary, option.default)),
+        })
+    }
+}
+
+/// The candidate most like `name`, if any is like it at all. 0.75 keeps `tpee` and `halton` apart from unrelated words.
+fn nearest(name: &str, candidates: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    let likeness = |candidate: &str| strsim::jaro_winkler(&name.to_lowercase(), candidate);
+    candidates
+        .map(|candidate| (likeness(candidate), candidate))
+        .filter(|(likeness, _)| *likeness >= 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+fn quoted(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
 
 /// The kind of an option's value, with its limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,6 +239,11 @@ impl PolicySpec {
     /// The number called `key`, or `default`.
     pub fn float(&self, key: &str, default: f64) -> f64 {
         self.options.get(key).and_then(serde_json::Value::as_f64).unwrap_or(default)
+    }
+
+    /// The whole number called `key` as a count, or `default`.
+    pub fn count(&self, key: &str, default: u64) -> u64 {
+        self.options.get(key).and_then(serde_json::Value::as_u64).unwrap_or(default)
     }
 
     /// The word called `key`, or `default`.

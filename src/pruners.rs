@@ -5,9 +5,11 @@ pub mod conformance;
 mod median;
 mod none;
 
+use std::collections::BTreeMap;
+
 use crate::history::History;
 use crate::params::Params;
-use crate::policy::{OptionSpec, PolicyError};
+use crate::policy::{Entry, PolicyError, PolicyProblem, Table, UnknownPolicy};
 use crate::seed::StreamRng;
 use crate::study::{Milestones, PolicySpec};
 use crate::trial::{Trial, TrialNumber};
@@ -73,19 +75,26 @@ pub trait Pruner: Send {
     }
 }
 
+/// Builds a pruner from checked options. The second argument: clock values of a full trial, if known.
+pub type BuildPruner = fn(&PolicySpec, Option<u64>) -> Result<Box<dyn Pruner>, PolicyError>;
+
 /// A line of the table of pruners.
-pub struct PrunerEntry {
-    /// Its name in the study file.
-    pub name: &'static str,
-    /// One sentence for `hpsearch list pruners`.
-    pub summary: &'static str,
-    /// Version of its rules: raised when the same history gives other verdicts.
-    pub version: u32,
-    /// Its options.
-    pub options: &'static [OptionSpec],
-    /// Builds it from checked options. `budget`: clock values of a full trial, if known.
-    pub build: fn(&PolicySpec, Option<u64>) -> Result<Box<dyn Pruner>, PolicyError>,
-}
+pub type PrunerEntry = Entry<BuildPruner>;
 
 /// All pruners.
-pub static PRUNERS: &[PrunerEntry] = &[];
+pub static PRUNERS: &[PrunerEntry] = &[asha::ENTRY, median::ENTRY, none::ENTRY];
+
+/// Names of the study file whose pruners are not built yet.
+pub static NOT_YET: &[&str] = &["hyperband", "percentile", "patient", "threshold", "wilcoxon", "pbt"];
+
+static TABLE: Table<BuildPruner> = Table { kind: "pruner", entries: PRUNERS, not_yet: NOT_YET };
+
+/// The line of the pruner called `name`.
+pub fn find(name: &str) -> Result<&'static PrunerEntry, UnknownPolicy> {
+    TABLE.find(name)
+}
+
+/// A written pruner as it is stored, its options checked; all problems at once.
+pub fn resolve(name: &str, options: BTreeMap<String, serde_json::Value>) -> Result<PolicySpec, Vec<PolicyProblem>> {
+    TABLE.resolve(name, options)
+}

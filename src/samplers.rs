@@ -2,12 +2,15 @@
 
 pub mod conformance;
 mod grid;
+mod lattice;
 mod random;
 mod tpe_independent;
 
+use std::collections::BTreeMap;
+
 use crate::history::History;
 use crate::params::Params;
-use crate::policy::{OptionSpec, PolicyError};
+use crate::policy::{Entry, PolicyError, PolicyProblem, Table, UnknownPolicy};
 use crate::seed::StreamRng;
 use crate::space::Space;
 use crate::study::PolicySpec;
@@ -68,19 +71,26 @@ pub trait Sampler: Send {
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError>;
 }
 
+/// Builds a sampler for a space from checked options.
+pub type BuildSampler = fn(&PolicySpec, &Space) -> Result<Box<dyn Sampler>, PolicyError>;
+
 /// A line of the table of samplers.
-pub struct SamplerEntry {
-    /// Its name in the study file.
-    pub name: &'static str,
-    /// One sentence for `hpsearch list samplers`.
-    pub summary: &'static str,
-    /// Version of its rules: raised when the same history gives other points.
-    pub version: u32,
-    /// Its options.
-    pub options: &'static [OptionSpec],
-    /// Builds it for a space from checked options.
-    pub build: fn(&PolicySpec, &Space) -> Result<Box<dyn Sampler>, PolicyError>,
-}
+pub type SamplerEntry = Entry<BuildSampler>;
 
 /// All samplers.
-pub static SAMPLERS: &[SamplerEntry] = &[];
+pub static SAMPLERS: &[SamplerEntry] = &[grid::ENTRY, random::ENTRY, tpe_independent::ENTRY];
+
+/// Names of the study file whose samplers are not built yet.
+pub static NOT_YET: &[&str] = &["auto", "gp", "cmaes", "qmc", "nsga2"];
+
+static TABLE: Table<BuildSampler> = Table { kind: "sampler", entries: SAMPLERS, not_yet: NOT_YET };
+
+/// The line of the sampler called `name` (or an alias).
+pub fn find(name: &str) -> Result<&'static SamplerEntry, UnknownPolicy> {
+    TABLE.find(name)
+}
+
+/// A written sampler as it is stored, its options checked; all problems at once.
+pub fn resolve(name: &str, options: BTreeMap<String, serde_json::Value>) -> Result<PolicySpec, Vec<PolicyProblem>> {
+    TABLE.resolve(name, options)
+}

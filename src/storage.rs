@@ -168,7 +168,7 @@ pub enum StorageError {
         study: StudyId,
     },
     /// The file is not a store.
-    #[error("`{path}` is not an hpsearch store: {why}")]
+    #[error("`{path}` is not an hpsearch store: {why}; choose another file with `--store PATH`")]
     NotAStore {
         /// The file.
         path: String,
@@ -201,8 +201,68 @@ pub enum StorageError {
         /// What is wrong.
         why: String,
     },
-    /// SQLite says so.
-    #[error("the store `{path}` failed while {doing}")]
+    /// There is no store yet.
+    #[error("there is no store at `{path}`: `hpsearch run study.toml` makes one, `--store PATH` names another")]
+    Missing {
+        /// The file looked for.
+        path: String,
+    },
+    /// No space is left.
+    #[error(
+        "no space is left for the store `{path}` (while {doing}); what was written before is safe: free some space, then run the same command again"
+    )]
+    DiskFull {
+        /// The file.
+        path: String,
+        /// What was being done.
+        doing: &'static str,
+        /// SQLite's error.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The file or its directory cannot be opened or written.
+    #[error(
+        "the store `{path}` cannot be opened or written (while {doing}): check the permissions of the file and its directory, \
+         or choose another place with `--store PATH`"
+    )]
+    NotUsable {
+        /// The file.
+        path: String,
+        /// What was being done.
+        doing: &'static str,
+        /// SQLite's error.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The file is damaged.
+    #[error("the store `{path}` is damaged (found while {doing}): keep a copy, then save what can be read with `sqlite3 '{path}' .recover`")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// What was being done.
+        doing: &'static str,
+        /// SQLite's error.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// Another process did not let go of the file.
+    #[error(
+        "another process kept the store `{path}` locked for more than {seconds} s (while {doing}): \
+         find it with `fuser '{path}'`, then run the same command again"
+    )]
+    Locked {
+        /// The file.
+        path: String,
+        /// What was being done.
+        doing: &'static str,
+        /// How long was waited.
+        seconds: u64,
+        /// SQLite's error.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// SQLite says something else.
+    #[error("the store `{path}` failed while {doing}; what was written before is safe")]
     Sqlite {
         /// The file.
         path: String,
@@ -213,7 +273,7 @@ pub enum StorageError {
         source: rusqlite::Error,
     },
     /// The system says so.
-    #[error("the store `{path}` cannot be used")]
+    #[error("`{path}` cannot be used for a store: choose another place with `--store PATH`")]
     Io {
         /// The file or its directory.
         path: String,

@@ -128,6 +128,8 @@ pub struct Trial {
     pub checkpoints: Vec<Checkpoint>,
     /// Attempts begun.
     pub attempts: u32,
+    /// Attempts that ended in failure.
+    pub failures: u32,
     /// Device of the last attempt.
     pub device: Option<Device>,
     /// Clock value where it shall pause, if it was resumed up to a rung.

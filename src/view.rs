@@ -130,6 +130,7 @@ impl StudyView {
             decisions: Vec::new(),
             checkpoints: Vec::new(),
             attempts: 0,
+            failures: 0,
             device: None,
             until: None,
             reason: None,
@@ -174,6 +175,9 @@ impl StudyView {
             Event::AttemptEnded { end, .. } => {
                 let spent = trial.started.map_or(0, |started| at.0.saturating_sub(started.0).max(0));
                 // An attempt lost with its runner ended at an unknown moment: its time is not counted.
+                if matches!(end, AttemptEnd::Failed(_)) {
+                    trial.failures += 1;
+                }
                 if *end != AttemptEnd::Lost {
                     trial.busy_micros += spent;
                 }

@@ -37,6 +37,8 @@ pub enum EndWord {
     Failed,
     /// Out of memory.
     Oom,
+    /// Killed by a signal that this side did not ask for.
+    Killed,
 }
 
 /// What a trial's process tells the runner.
@@ -189,8 +191,10 @@ pub fn verdict_line(verdict: &Verdict) -> String {
 pub enum Down {
     /// Something to do.
     Job(Box<Job>),
-    /// Checkpoint and leave the present job.
+    /// Checkpoint and leave the present job; a command gets SIGTERM.
     Leave,
+    /// Kill the command and everything it started.
+    Kill,
 }
 
 /// A job of a worker.
@@ -248,6 +252,8 @@ pub struct TrialJob {
     pub resume: Option<PathBuf>,
     /// The study's metric.
     pub metric: String,
+    /// The store, for programs that call hpsearch themselves.
+    pub store: PathBuf,
 }
 
 /// A trial of the built-in trainer.
@@ -280,6 +286,8 @@ pub struct CommandJob {
     pub cwd: PathBuf,
     /// Variables added to the environment.
     pub env: BTreeMap<String, String>,
+    /// The device as the study names it (inside the process a GPU is always number 0).
+    pub device: Device,
 }
 
 #[cfg(test)]

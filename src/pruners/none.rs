@@ -1,1 +1,28 @@
-//! To be written.
+//! No pruning: every trial runs to its end.
+
+use super::{Case, Pruner, PrunerEntry};
+use crate::study::Milestones;
+use crate::verdict::Verdict;
+
+pub(super) const ENTRY: PrunerEntry = PrunerEntry {
+    name: "none",
+    aliases: &[],
+    summary: "lets every trial run to its end",
+    version: 1,
+    options: &[],
+    build: |_, _| Ok(Box::new(NoPruning)),
+};
+
+/// Never stops anything.
+#[derive(Clone, Copy, Debug)]
+pub struct NoPruning;
+
+impl Pruner for NoPruning {
+    fn judge(&self, _case: &Case<'_>) -> Verdict {
+        Verdict::GO_ON
+    }
+
+    fn milestones(&self, _budget: Option<u64>) -> Milestones {
+        Milestones::default()
+    }
+}

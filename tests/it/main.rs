@@ -1,1 +1,3 @@
+//! All integration tests in one binary: linking is what makes them slow.
 
+mod engine;

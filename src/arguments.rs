@@ -1,0 +1,17 @@
+//! The arguments a training run takes: Hugging Face's names with their kinds, ranges and defaults, checked all at once before anything runs.
+//!
+//! Plain data: this module is compiled without the trainer too, so that a study is validated by a binary that cannot train.
+
+mod data;
+mod model;
+mod refused;
+mod table;
+#[cfg(test)]
+mod tests;
+mod training;
+
+pub use data::{Clean, DATA_ARGUMENTS, DataArguments};
+pub use model::{Activation, ModelArguments, Pooling, TokenizerArguments, TokenizerKind};
+pub(crate) use table::nearest;
+pub use table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, check_key, check_values, table_schema};
+pub use training::{ARGUMENTS, EvalStrategy, Optim, Schedule, TRAINER_TASKS, TaskKind, TrainerArguments, TrainerTask};

@@ -1,0 +1,148 @@
+//! The arguments of the data: files, columns, splits and cleaning.
+
+use std::collections::BTreeMap;
+use std::ops::Bound::Excluded;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, merge};
+
+/// Which rows a study trains, validates and tests on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataArguments {
+    /// The file of training rows.
+    pub train: PathBuf,
+    /// The file of validation rows; without it they are cut from `train`.
+    pub validation: Option<PathBuf>,
+    /// The file of test rows.
+    pub test: Option<PathBuf>,
+    /// The column of texts.
+    pub text: String,
+    /// The column of labels.
+    pub label: String,
+    /// Share of the training file held out for validation, when there is no validation file.
+    pub validation_split: Option<f64>,
+    /// Share of the training file held out for testing.
+    pub test_split: Option<f64>,
+    /// Whether held-out rows keep the proportions of the labels.
+    pub stratify: bool,
+    /// Seed of the splits.
+    pub seed: u64,
+    /// Longest row in tokens, special tokens included; longer texts are cut.
+    pub max_length: usize,
+    /// What is tidied before anything else.
+    pub clean: Clean,
+}
+
+/// What is tidied in the rows before they are split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clean {
+    /// Leave out rows whose text is empty or white space.
+    pub drop_empty: bool,
+    /// Leave out rows that repeat an earlier row's text and label in the same file.
+    pub deduplicate: bool,
+    /// Unicode NFKC, and runs of white space as one space.
+    pub normalize: bool,
+}
+
+const SPLIT: ArgumentKind = ArgumentKind::Float { low: Excluded(0.0), high: Excluded(1.0) };
+
+const fn line(name: &'static str, kind: ArgumentKind, default: ArgumentDefault, doc: &'static str) -> Argument {
+    Argument { name, aliases: &[], kind, default, doc }
+}
+
+use ArgumentDefault::{Absent, Flag, Int, Required, Text};
+
+/// Every key of `[data]`.
+pub static DATA_ARGUMENTS: &[Argument] = &[
+    line("train", ArgumentKind::Text, Required, "file of training rows: .csv, .tsv or .jsonl"),
+    line("validation", ArgumentKind::Text, Absent, "file of validation rows; without it they are cut from train"),
+    line("test", ArgumentKind::Text, Absent, "file of test rows"),
+    line("text", ArgumentKind::Text, Text("text"), "column of texts"),
+    line("label", ArgumentKind::Text, Text("label"), "column of labels"),
+    line("validation_split", SPLIT, Absent, "share of train held out for validation (0.1 when there is no validation file)"),
+    line("test_split", SPLIT, Absent, "share of train held out for testing"),
+    line("stratify", ArgumentKind::Flag, Flag(true), "whether held-out rows keep the proportions of the labels"),
+    line("seed", ArgumentKind::Int { low: 0, high: i64::MAX }, Int(0), "seed of the splits"),
+    line("max_length", ArgumentKind::Int { low: 3, high: 8_192 }, Int(128), "longest row in tokens, special tokens included"),
+    line("clean.drop_empty", ArgumentKind::Flag, Flag(true), "leave out rows with an empty text"),
+    line("clean.deduplicate", ArgumentKind::Flag, Flag(false), "leave out rows that repeat an earlier one of the same file"),
+    line("clean.normalize", ArgumentKind::Flag, Flag(false), "Unicode NFKC, and runs of white space as one space"),
+];
+
+/// Share held out for validation when nothing says otherwise.
+const DEFAULT_VALIDATION_SPLIT: f64 = 0.1;
+
+impl DataArguments {
+    /// Complete arguments from what was given; file names are taken as they are (the caller makes them absolute).
+    ///
+    /// # Errors
+    /// All problems at once; whether files exist is not looked at here.
+    pub fn resolve(values: &BTreeMap<String, Value>) -> Result<Self, Vec<ArgumentProblem>> {
+        let (mut merged, mut problems) = merge(DATA_ARGUMENTS, values);
+        if merged["train"].is_null() {
+            // Already reported as missing or refused; a stand-in lets the rest be checked.
+            merged.insert("train".to_owned(), Value::from("train.csv"));
+        }
+        match serde_json::from_value::<Self>(Value::Object(merged)) {
+            Ok(mut arguments) => {
+                problems.extend(arguments.contradictions());
+                if arguments.validation.is_none() && arguments.validation_split.is_none() {
+                    arguments.validation_split = Some(DEFAULT_VALIDATION_SPLIT);
+                }
+                if problems.is_empty() {
+                    return Ok(arguments);
+                }
+            }
+            Err(error) => problems.push(ArgumentProblem::new("train", format!("the argument table and the arguments disagree: {error}"))),
+        }
+        Err(problems)
+    }
+
+    /// The same arguments with relative file names made relative to `directory`.
+    #[must_use]
+    pub fn relative_to(mut self, directory: &Path) -> Self {
+        self.train = directory.join(&self.train);
+        self.validation = self.validation.map(|file| directory.join(file));
+        self.test = self.test.map(|file| directory.join(file));
+        self
+    }
+
+    fn contradictions(&self) -> Vec<ArgumentProblem> {
+        let mut problems = Vec::new();
+        let files = [("train", Some(&self.train)), ("validation", self.validation.as_ref()), ("test", self.test.as_ref())];
+        for (key, file) in files {
+            let Some(file) = file else { continue };
+            let extension = file.extension().and_then(|extension| extension.to_str());
+            if !matches!(extension, Some("csv" | "tsv" | "jsonl")) {
+                problems.push(
+                    ArgumentProblem::new(key, format!("`{}` is not a .csv, .tsv or .jsonl file", file.display()))
+                        .with_help("the ending says the format"),
+                );
+            }
+        }
+        let pairs =
+            [("validation_split", self.validation_split, "validation", &self.validation), ("test_split", self.test_split, "test", &self.test)];
+        for (split, share, file, path) in pairs {
+            if share.is_some() && path.is_some() {
+                problems.push(ArgumentProblem::new(split, format!("`{split}` and `{file}` both say where those rows come from: give one of them")));
+            }
+        }
+        let validation = self.validation_split.unwrap_or(if self.validation.is_none() { DEFAULT_VALIDATION_SPLIT } else { 0.0 });
+        let held_out = validation + self.test_split.unwrap_or(0.0);
+        if held_out >= 1.0 {
+            problems.push(ArgumentProblem::new(
+                "test_split",
+                format!("`validation_split` and `test_split` together hold out {held_out} of the rows: nothing is left to train on"),
+            ));
+        }
+        if self.text == self.label {
+            problems.push(ArgumentProblem::new("label", format!("`text` and `label` are the same column `{}`", self.text)));
+        }
+        problems
+    }
+}

@@ -1,0 +1,118 @@
+//! Hugging Face training arguments that are known but not taken here, each with the reason: never ignored silently.
+
+use super::table::ArgumentProblem;
+
+/// Arguments another part of the study file says.
+const SAID_ELSEWHERE: &[(&str, &str)] = &[
+    ("output_dir", "`[checkpoints] dir` says where checkpoints go"),
+    ("overwrite_output_dir", "`[checkpoints] dir` says where checkpoints go"),
+    ("seed", "`[study] seed` says it, for the search and every trial"),
+    ("data_seed", "`[data] seed` says it for splits, `[study] seed` for the order of rows"),
+    ("full_determinism", "trials on the CPU always repeat bit for bit; `[study] deterministic` says it for the search"),
+    ("save_total_limit", "`[checkpoints] keep` says it, for example `keep = \"best-3\"`"),
+    ("save_strategy", "a checkpoint is written at every evaluation; `[checkpoints] keep` says which stay"),
+    ("save_steps", "a checkpoint is written at every evaluation: set `eval_steps`"),
+    ("save_only_model", "`[checkpoints] keep` says it"),
+    ("load_best_model_at_end", "`[study] value = \"best\"` (the default) or `\"last\"` says it"),
+    ("metric_for_best_model", "`[study] metric` says it"),
+    ("greater_is_better", "`[study] direction` says it"),
+    ("resume_from_checkpoint", "running the same study again resumes it"),
+    ("run_name", "`[study] name` says it"),
+    ("logging_dir", "metrics go to the store: see `hpsearch curves` and `hpsearch export-data`"),
+    ("report_to", "metrics go to the store: see `hpsearch curves` and `hpsearch export-data`"),
+    ("no_cuda", "`[devices] use` says it"),
+    ("use_cpu", "`[devices] use` says it"),
+    ("train_file", "`[data] train` says it"),
+    ("validation_file", "`[data] validation` says it"),
+    ("test_file", "`[data] test` says it"),
+    ("max_seq_length", "`[data] max_length` says it"),
+    ("max_length", "`[data] max_length` says it"),
+    ("num_labels", "the labels of the training data say it"),
+    ("do_train", "a trial always trains"),
+    ("do_eval", "a trial always evaluates; `eval_strategy` says when"),
+    ("do_predict", "`hpsearch predict` does it after the search"),
+];
+
+/// Arguments that may come; until then they are refused.
+const NOT_YET: &[&str] = &[
+    "fp16",
+    "bf16",
+    "tf32",
+    "fp16_full_eval",
+    "bf16_full_eval",
+    "half_precision_backend",
+    "deepspeed",
+    "fsdp",
+    "fsdp_config",
+    "torch_compile",
+    "torch_compile_backend",
+    "torch_compile_mode",
+    "push_to_hub",
+    "hub_model_id",
+    "hub_strategy",
+    "hub_token",
+    "gradient_checkpointing",
+    "gradient_checkpointing_kwargs",
+    "group_by_length",
+    "length_column_name",
+    "auto_find_batch_size",
+    "neftune_noise_alpha",
+    "optim_args",
+    "optim_target_modules",
+    "lr_scheduler_kwargs",
+    "parallelism_config",
+    "accelerator_config",
+    "ddp_backend",
+    "local_rank",
+    "use_liger_kernel",
+    "dataloader_num_workers",
+    "dataloader_pin_memory",
+    "eval_accumulation_steps",
+    "eval_delay",
+    "eval_on_start",
+    "include_for_metrics",
+    "include_num_input_tokens_seen",
+    "logging_strategy",
+    "logging_first_step",
+    "logging_nan_inf_filter",
+    "log_level",
+    "label_names",
+    "remove_unused_columns",
+    "past_index",
+    "debug",
+    "ignore_data_skip",
+    "torch_empty_cache_steps",
+    "batch_eval_metrics",
+    "use_ipex",
+    "jit_mode_eval",
+    "average_tokens_across_devices",
+    "prediction_loss_only",
+    "disable_tqdm",
+    "skip_memory_metrics",
+    "adafactor",
+    "model_name_or_path",
+    "tokenizer_name",
+    "config_name",
+    "cache_dir",
+    "model_revision",
+    "use_peft",
+    "lora_r",
+    "lora_alpha",
+    "lora_dropout",
+];
+
+/// Why `key` is not taken, if it is an argument of Hugging Face's trainer that is known and refused.
+pub(super) fn problem(key: &str) -> Option<ArgumentProblem> {
+    if let Some((_, instead)) = SAID_ELSEWHERE.iter().find(|(name, _)| *name == key) {
+        return Some(ArgumentProblem::new(key, format!("`{key}` is not a trainer argument here")).with_help(*instead));
+    }
+    if key == "model" {
+        return Some(
+            ArgumentProblem::new(key, "starting from a pretrained `model` is not supported yet")
+                .with_help("leave it out and give `model.hidden_size` and the like to train from scratch"),
+        );
+    }
+    NOT_YET
+        .contains(&key)
+        .then(|| ArgumentProblem::new(key, format!("`{key}` is not supported yet")).with_help("leave it out; it is refused rather than ignored"))
+}

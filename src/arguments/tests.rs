@@ -1,0 +1,114 @@
+//! How arguments are resolved, refused and suggested.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn map(value: Value) -> BTreeMap<String, Value> {
+    serde_json::from_value(value).unwrap()
+}
+
+#[test]
+fn nothing_given_resolves_to_the_documented_defaults() {
+    let arguments = TrainerArguments::resolve(&BTreeMap::new()).unwrap();
+    assert_eq!(arguments.adam_epsilon, 1e-8);
+    assert_eq!(arguments.num_train_epochs, 3.0);
+    assert_eq!(arguments.model.intermediate_size(), 512);
+    for argument in ARGUMENTS {
+        if argument.default != ArgumentDefault::Absent {
+            argument.kind.check(&argument.default.value()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn resolved_arguments_survive_being_stored() {
+    let arguments = TrainerArguments::resolve(&map(json!({"learning_rate": 0.1, "eval_steps": 7}))).unwrap();
+    let stored = serde_json::to_string(&arguments).unwrap();
+    assert_eq!(serde_json::from_str::<TrainerArguments>(&stored).unwrap(), arguments);
+}
+
+#[test]
+fn all_problems_are_reported_at_once() {
+    let problems = TrainerArguments::resolve(&map(json!({
+        "learning_rte": 0.1, "weight_decay": "much", "model.dropout": 1.0, "output_dir": "x", "fp16": true,
+        "model": "bert-base-uncased", "model.hidden_size": 65, "optim": "adam", "num_train_epochs": 0
+    })))
+    .unwrap_err();
+    let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
+    assert_eq!(
+        keys,
+        ["fp16", "learning_rte", "model", "model.dropout", "num_train_epochs", "optim", "output_dir", "weight_decay", "model.hidden_size"]
+    );
+    let message = |key: &str| problems.iter().find(|problem| problem.key == key).unwrap().to_string();
+    assert!(message("learning_rte").contains("did you mean `learning_rate`?"));
+    assert!(message("output_dir").contains("[checkpoints] dir"));
+    assert!(message("fp16").contains("not supported yet"));
+    assert!(message("optim").contains("did you mean `adamw`"));
+    assert!(message("model.hidden_size").contains("not divisible"));
+    assert_eq!(message("model.dropout"), "`model.dropout` must be a number at least 0 and below 1, not `1.0` (share of activations dropped)");
+}
+
+#[test]
+fn whole_floats_are_integers_and_others_are_refused() {
+    let arguments = TrainerArguments::resolve(&map(json!({"per_device_train_batch_size": 16.0}))).unwrap();
+    assert_eq!(arguments.per_device_train_batch_size, 16);
+    assert!(TrainerArguments::resolve(&map(json!({"per_device_train_batch_size": 16.5}))).is_err());
+    assert!(TrainerArguments::resolve(&map(json!({"per_device_train_batch_size": true}))).is_err());
+}
+
+#[test]
+fn aliases_and_nested_tables_mean_the_dotted_name() {
+    let arguments = TrainerArguments::resolve(&map(json!({
+        "num_hidden_layers": 3, "model": {"hidden_size": 64}, "optim": "adamw_torch"
+    })))
+    .unwrap();
+    assert_eq!((arguments.model.num_layers, arguments.model.hidden_size), (3, 64));
+    assert_eq!(arguments.optim, Optim::AdamW);
+    let twice = TrainerArguments::resolve(&map(json!({"num_hidden_layers": 3, "model.num_layers": 2}))).unwrap_err();
+    assert!(twice[0].message.contains("same argument"));
+}
+
+#[test]
+fn warm_up_is_steps_or_a_share() {
+    for good in [json!(0), json!(0.1), json!(100), json!(100.0)] {
+        assert!(check_values("warmup_steps", &[good]).is_empty());
+    }
+    assert_eq!(check_values("warmup_steps", &[json!(1.5), json!(-1)]).len(), 2);
+}
+
+#[test]
+fn a_dimension_is_checked_before_any_value_is_drawn() {
+    assert_eq!(check_key("num_attention_heads").unwrap(), ArgumentKind::Int { low: 1, high: 256 });
+    assert!(check_key("hidden_size").unwrap_err().to_string().contains("`model.hidden_size`"));
+    assert!(check_key("seed").unwrap_err().to_string().contains("[study] seed"));
+    assert_eq!(check_values("model.dropout", &[json!(0.0), json!(1.5)]).len(), 1);
+    assert_eq!(check_values("optim", &[json!("sgd"), json!("lion")]).len(), 1);
+}
+
+#[test]
+fn a_missing_validation_file_means_a_tenth_is_held_out() {
+    let arguments = DataArguments::resolve(&map(json!({"train": "a.csv"}))).unwrap();
+    assert_eq!(arguments.validation_split, Some(0.1));
+    let arguments = DataArguments::resolve(&map(json!({"train": "a.csv", "validation": "b.csv"}))).unwrap();
+    assert_eq!(arguments.validation_split, None);
+}
+
+#[test]
+fn all_data_problems_are_reported_at_once() {
+    let problems = DataArguments::resolve(&map(json!({
+        "validation": "v.xls", "validation_split": 0.5, "test_split": 0.5, "text": "x", "label": "x", "cleen": true
+    })))
+    .unwrap_err();
+    let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
+    assert_eq!(keys, ["cleen", "train", "validation", "validation_split", "test_split", "label"]);
+}
+
+#[test]
+fn the_schema_nests_dotted_names() {
+    let schema = table_schema(ARGUMENTS);
+    assert_eq!(schema["properties"]["model"]["properties"]["dropout"]["exclusiveMaximum"], json!(1.0));
+    assert_eq!(schema["properties"]["learning_rate"]["default"], json!(1e-3));
+}

@@ -1,0 +1,165 @@
+//! The study file: `study.toml` to a resolved study, or everything that is wrong with it at once.
+
+mod command;
+mod diagnostic;
+mod difference;
+mod duration;
+mod enqueue;
+mod keys;
+mod overrides;
+mod policies;
+mod resolve;
+mod schema;
+mod section;
+mod space;
+mod suggestion;
+mod syntax;
+mod trainer;
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+pub use command::placeholders;
+pub use diagnostic::{Diagnostic, Diagnostics, Look, Place, Severity, Source};
+pub use difference::{Change, ChangeClass, difference};
+pub use keys::{Contents, Key, KeyKind, KeyStatus, TABLES, TableKeys};
+pub use schema::schema;
+
+use crate::arguments::ARGUMENTS;
+use crate::study::{Program, StepClock, StudySpec};
+
+/// Why a study file gives no study.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It cannot be read.
+    #[error("cannot read the study file `{}`: {source}\nhelp: {}", path.display(), advice(source))]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is not text.
+    #[error("the study file `{}` is not UTF-8 text: byte {byte} of line {line} is not a character\nhelp: save it as UTF-8", path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+        /// Line of the first wrong byte, from 1.
+        line: usize,
+        /// Its position in the line, from 1.
+        byte: usize,
+    },
+    /// It is no valid study.
+    #[error("{0}")]
+    Invalid(Diagnostics),
+}
+
+impl ConfigError {
+    /// The message for a terminal or a file.
+    pub fn render(&self, look: Look) -> String {
+        match self {
+            ConfigError::Invalid(diagnostics) => diagnostics.render(look),
+            other => format!("error: {other}\n"),
+        }
+    }
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "`hpsearch init` writes a study file to start from",
+        io::ErrorKind::IsADirectory => "give the study file itself, for example `hpsearch run studies/mine.toml`",
+        _ => "check the file's permissions",
+    }
+}
+
+/// A study with what its user should know about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// The study.
+    pub spec: StudySpec,
+    /// Warnings only; possibly none.
+    pub warnings: Diagnostics,
+}
+
+/// The study of the file at `path` with `overrides` (`table.key=value`) over it. Warnings are dropped: see [`load_with_warnings`].
+pub fn load(path: &Path, overrides: &[String]) -> Result<StudySpec, ConfigError> {
+    load_with_warnings(path, overrides).map(|checked| checked.spec)
+}
+
+/// The same with its warnings.
+pub fn load_with_warnings(path: &Path, overrides: &[String]) -> Result<Checked, ConfigError> {
+    let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
+    let bytes = fs::read(path).map_err(unreadable)?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        ConfigError::NotText { path: path.to_owned(), line, byte: before.len() - line_start + 1 }
+    })?;
+    let base = std::path::absolute(path).map_err(unreadable)?;
+    let base = base.parent().unwrap_or(Path::new("/"));
+    parse_with_warnings(&text, path, base, overrides).map_err(ConfigError::Invalid)
+}
+
+/// The study of `text`. `origin`: its name in messages, whose stem is the study's name when it has none; `base_dir`: the
+/// directory that its paths are relative to. Looks at the file system only to see whether named files are there.
+pub fn parse(text: &str, origin: &Path, base_dir: &Path, overrides: &[String]) -> Result<StudySpec, Diagnostics> {
+    parse_with_warnings(text, origin, base_dir, overrides).map(|checked| checked.spec)
+}
+
+/// The same with its warnings.
+pub fn parse_with_warnings(text: &str, origin: &Path, base_dir: &Path, overrides: &[String]) -> Result<Checked, Diagnostics> {
+    // Editors on Windows may begin a file with a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut sources = vec![Source { name: origin.display().to_string(), text: text.to_owned() }];
+    let mut problems = Vec::new();
+    let mut tree = syntax::parse(text, 0, &mut problems);
+    for set in overrides {
+        let source = overrides::apply(&mut tree, set, sources.len(), &mut problems);
+        sources.push(source);
+    }
+    if !problems.is_empty() {
+        // What is not TOML has no meaning to complain about.
+        return Err(Diagnostics::new(sources, problems));
+    }
+    let stem = origin.file_stem().map_or_else(|| "study".to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let spec = resolve::resolve(&tree, &stem, base_dir, &mut problems);
+    let failed = problems.iter().any(|problem| problem.severity == Severity::Error);
+    match spec {
+        Some(spec) if !failed => Ok(Checked { spec, warnings: Diagnostics::new(sources, problems) }),
+        _ => {
+            if !failed {
+                problems.push(
+                    Diagnostic::error(None, "the study cannot be resolved").help("this is a mistake in hpsearch: please report it with the file"),
+                );
+            }
+            Err(Diagnostics::new(sources, problems))
+        }
+    }
+}
+
+/// Clock values of a full trial, where the study fixes them: the trainer's epochs or steps, by the study's clock.
+pub fn full_trial(spec: &StudySpec) -> Option<u64> {
+    let Program::Trainer { arguments, .. } = &spec.program else { return None };
+    let searched = |key: &str| spec.space.dimension(key).is_some();
+    match spec.step {
+        StepClock::Epoch => {
+            let stops_early = searched("max_steps") || arguments.get("max_steps").and_then(serde_json::Value::as_i64).is_some_and(|steps| steps > 0);
+            if stops_early || searched("num_train_epochs") || searched("epochs") {
+                return None;
+            }
+            let default = || ARGUMENTS.iter().find(|argument| argument.name == "num_train_epochs").map(|argument| argument.default.value());
+            let epochs = arguments.get("num_train_epochs").cloned().or_else(default)?.as_f64()?.ceil();
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a checked positive number, saturating")]
+            Some(epochs as u64)
+        }
+        StepClock::Step => arguments.get("max_steps")?.as_u64().filter(|steps| *steps > 0),
+        StepClock::Samples => None,
+    }
+}
+
+/// `path` from `base`, without `.` components; `..` stays, because links may make it mean something else.
+fn absolute(base: &Path, path: &str) -> PathBuf {
+    base.join(path).components().filter(|component| *component != Component::CurDir).collect()
+}

@@ -1,0 +1,267 @@
+//! Messages about a study file: what is wrong, where, what to do, rendered as rustc renders its own.
+
+use std::env;
+use std::fmt;
+use std::io::{self, IsTerminal};
+
+use annotate_snippets::{Annotation, AnnotationKind, Element, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str};
+
+/// Whether a problem prevents the study from running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The study is invalid.
+    Error,
+    /// The study runs; the user should know.
+    Warning,
+}
+
+/// A stretch of one of the texts a study came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Index into [`Diagnostics::sources`].
+    pub source: usize,
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+/// A text that a study came from: the file, or an override of the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// What it is called in messages: the file's path, or `--set`.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// One problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Error or warning.
+    pub severity: Severity,
+    /// What is wrong, in one sentence without a full stop.
+    pub message: String,
+    /// Where; `None`: nowhere in particular.
+    pub place: Option<Place>,
+    /// A few words under the place.
+    pub label: Option<String>,
+    /// Other places that belong to the problem, with their words.
+    pub related: Vec<(Place, String)>,
+    /// What to do, one line each.
+    pub help: Vec<String>,
+}
+
+impl Diagnostic {
+    /// An error at `place`.
+    pub fn error(place: impl Into<Option<Place>>, message: impl Into<String>) -> Self {
+        let (place, message) = (place.into(), message.into());
+        Diagnostic { severity: Severity::Error, message, place, label: None, related: Vec::new(), help: Vec::new() }
+    }
+
+    /// A warning at `place`.
+    pub fn warning(place: impl Into<Option<Place>>, message: impl Into<String>) -> Self {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(place, message) }
+    }
+
+    /// With words under the place.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// With another place.
+    #[must_use]
+    pub fn related(mut self, place: impl Into<Option<Place>>, label: impl Into<String>) -> Self {
+        self.related.extend(place.into().map(|place| (place, label.into())));
+        self
+    }
+
+    /// With advice; several calls give several lines.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help.push(help.into());
+        self
+    }
+}
+
+/// With or without colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Look {
+    /// For files, pipes and `NO_COLOR`.
+    #[default]
+    Plain,
+    /// For terminals.
+    Styled,
+}
+
+impl Look {
+    /// What standard error shows: colours on a terminal unless `NO_COLOR` is set (https://no-color.org) or `TERM` is `dumb`.
+    pub fn of_stderr() -> Self {
+        let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) || env::var_os("TERM").is_some_and(|term| term == "dumb");
+        if !refused && io::stderr().is_terminal() { Look::Styled } else { Look::Plain }
+    }
+}
+
+/// All problems of a study, in the order of the file, with the texts they point into.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diagnostics {
+    sources: Vec<Source>,
+    list: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    /// The problems of `sources`; the first source is the study file.
+    pub fn new(sources: Vec<Source>, mut list: Vec<Diagnostic>) -> Self {
+        list.sort_by_key(|diagnostic| (diagnostic.place.is_none(), diagnostic.place));
+        Diagnostics { sources, list }
+    }
+
+    /// The texts.
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// In the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.list.iter()
+    }
+
+    /// Whether any of them prevents the study from running.
+    pub fn has_errors(&self) -> bool {
+        self.list.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    /// All of them with their snippets, an empty line between them, and how many there are at the end.
+    pub fn render(&self, look: Look) -> String {
+        let renderer = match look {
+            Look::Plain => Renderer::plain(),
+            Look::Styled => Renderer::styled().hyperlink(false),
+        };
+        let mut text = String::new();
+        for diagnostic in &self.list {
+            text.push_str(&renderer.render(&[self.group(diagnostic)]));
+            text.push_str("\n\n");
+        }
+        text.push_str(&self.summary());
+        text.push('\n');
+        text
+    }
+
+    /// How many problems there are: `2 problems and 1 warning in study.toml`.
+    pub fn summary(&self) -> String {
+        let errors = self.list.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
+        let warnings = self.list.len() - errors;
+        let counts: Vec<String> = [(errors, "problem"), (warnings, "warning")]
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, noun)| counted(count, noun))
+            .collect();
+        let name = self.sources.first().map_or("the study", |source| source.name.as_str());
+        format!("{} in {}", if counts.is_empty() { "no problems".to_owned() } else { counts.join(" and ") }, normalize_untrusted_str(name))
+    }
+
+    fn group<'a>(&'a self, diagnostic: &'a Diagnostic) -> Group<'a> {
+        let level = match diagnostic.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let mut elements: Vec<Element<'a>> = Vec::new();
+        match diagnostic.place {
+            Some(place) => elements.extend(self.snippets(diagnostic, place)),
+            None => elements.extend(self.sources.first().map(|source| Element::Origin(Origin::path(&source.name)))),
+        }
+        elements.extend(diagnostic.help.iter().map(|help| Element::Message(Level::HELP.message(normalize_untrusted_str(help)))));
+        Group::with_title(level.primary_title(one_line(&diagnostic.message))).elements(elements)
+    }
+
+    /// One snippet for each source that is pointed at, the primary place's first.
+    fn snippets<'a>(&'a self, diagnostic: &'a Diagnostic, place: Place) -> Vec<Element<'a>> {
+        let mut sources = vec![place.source];
+        sources.extend(diagnostic.related.iter().map(|(place, _)| place.source));
+        let mut seen = Vec::new();
+        for source in sources {
+            if !seen.contains(&source) {
+                seen.push(source);
+            }
+        }
+        seen.into_iter()
+            .filter_map(|index| self.sources.get(index).map(|source| (index, source)))
+            .map(|(index, source)| {
+                let mut annotations = Vec::new();
+                if index == place.source {
+                    annotations.push(annotation(source, place, AnnotationKind::Primary, diagnostic.label.as_deref()));
+                }
+                for (other, label) in diagnostic.related.iter().filter(|(other, _)| other.source == index) {
+                    annotations.push(annotation(source, *other, AnnotationKind::Context, Some(label)));
+                }
+                Element::Cause(Snippet::source(&source.text).path(&source.name).annotations(annotations))
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.render(Look::Plain).trim_end())
+    }
+}
+
+/// A span that is certain to lie inside the text, on the borders of characters and on one line.
+fn annotation<'a>(source: &'a Source, place: Place, kind: AnnotationKind, label: Option<&'a str>) -> Annotation<'a> {
+    let text = &source.text;
+    let start = text.floor_char_boundary(place.start.min(text.len()));
+    let end = text.floor_char_boundary(place.end.min(text.len())).max(start);
+    let end = text[start..end].find('\n').map_or(end, |newline| start + newline);
+    kind.span(start..end).label(label)
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
+
+/// `1 problem`, `2 problems`.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &str) -> Vec<Source> {
+        vec![Source { name: "study.toml".into(), text: text.into() }]
+    }
+
+    #[test]
+    fn the_count_names_problems_and_warnings() {
+        let diagnostics =
+            Diagnostics::new(source(""), vec![Diagnostic::error(None, "a"), Diagnostic::warning(None, "b"), Diagnostic::error(None, "c")]);
+        assert_eq!(diagnostics.summary(), "2 problems and 1 warning in study.toml");
+    }
+
+    #[test]
+    fn places_outside_the_text_render_all_the_same() {
+        let place = Place { source: 0, start: 3, end: 99 };
+        let diagnostics = Diagnostics::new(source("äß\n"), vec![Diagnostic::error(place, "bad").related(Place { source: 7, ..place }, "gone")]);
+        assert!(diagnostics.render(Look::Plain).contains("study.toml"));
+    }
+
+    #[test]
+    fn only_the_styled_look_has_escape_sequences() {
+        let diagnostics = Diagnostics::new(source("a = 1\n"), vec![Diagnostic::error(Place { source: 0, start: 0, end: 1 }, "bad").help("mend it")]);
+        assert!(diagnostics.render(Look::Styled).contains('\u{1b}'));
+        assert!(!diagnostics.render(Look::Plain).contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,266 @@
+//! What changed between two versions of a study, and what the user must say before it is taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::duration;
+use super::space::describe;
+use crate::space::{Dimension, Distribution, Scale};
+use crate::study::{PolicySpec, Program, StudySpec};
+
+/// What a change asks for when a study is run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChangeClass {
+    /// Taken.
+    Free,
+    /// Needs `--accept`: trials so far were proposed or judged otherwise.
+    NeedsAccept,
+    /// Needs `--fork NAME`: trials so far answer another question.
+    NeedsFork,
+}
+
+/// One difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Dotted key: `budget.trials`.
+    pub path: String,
+    /// Before; `None`: not set.
+    pub old: Option<String>,
+    /// After; `None`: not set.
+    pub new: Option<String>,
+    /// What it asks for.
+    pub class: ChangeClass,
+}
+
+impl fmt::Display for Change {
+    /// `budget.trials: 24 -> 48`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = |value: &Option<String>| value.clone().unwrap_or_else(|| "not set".to_owned());
+        write!(f, "{}: {} -> {}", self.path, side(&self.old), side(&self.new))
+    }
+}
+
+/// All differences, in the order of the study file's tables. The study's name is no difference: it says which study is meant.
+pub fn difference(old: &StudySpec, new: &StudySpec) -> Vec<Change> {
+    let mut changes = Changes(Vec::new());
+    study(&mut changes, old, new);
+    budget(&mut changes, old, new);
+    space(&mut changes, old, new);
+    enqueue(&mut changes, old, new);
+    policy(&mut changes, "sampler", &old.sampler, &new.sampler);
+    policy(&mut changes, "pruner", &old.pruner, &new.pruner);
+    program(&mut changes, &old.program, &new.program);
+    for (path, before, after) in [
+        ("devices", json(&old.devices), json(&new.devices)),
+        ("retry", json(&old.retry), json(&new.retry)),
+        ("checkpoints", json(&old.checkpoints), json(&new.checkpoints)),
+        ("export", json(&old.export), json(&new.export)),
+    ] {
+        changes.tables(path, ChangeClass::Free, &members(&before), &members(&after));
+    }
+    changes.0
+}
+
+struct Changes(Vec<Change>);
+
+impl Changes {
+    fn compare(&mut self, path: &str, class: ChangeClass, old: Option<String>, new: Option<String>) {
+        if old != new {
+            self.0.push(Change { path: path.to_owned(), old, new, class });
+        }
+    }
+
+    /// Compares two tables key by key.
+    fn tables(&mut self, path: &str, class: ChangeClass, old: &BTreeMap<String, Json>, new: &BTreeMap<String, Json>) {
+        let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+        for key in keys {
+            self.compare(&format!("{path}.{key}"), class, old.get(key).and_then(written), new.get(key).and_then(written));
+        }
+    }
+}
+
+fn study(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
+    let text = |text: &Option<String>| text.as_ref().map(|text| format!("{text:?}"));
+    let tags = |tags: &[String]| if tags.is_empty() { None } else { written(&json(tags)) };
+    changes.compare("study.description", ChangeClass::Free, text(&old.description), text(&new.description));
+    changes.compare("study.tags", ChangeClass::Free, tags(&old.tags), tags(&new.tags));
+    let objective = |spec: &StudySpec, index: usize| spec.objectives.get(index).cloned();
+    for index in 0..old.objectives.len().max(new.objectives.len()) {
+        let (before, after) = (objective(old, index), objective(new, index));
+        let path = |key: &str| if index == 0 { format!("study.{key}") } else { format!("study.objective.{index}.{key}") };
+        let metric = |objective: &Option<crate::study::Objective>| objective.as_ref().map(|objective| objective.metric.clone());
+        let direction = |objective: &Option<crate::study::Objective>| objective.as_ref().map(|objective| objective.direction.as_str().to_owned());
+        changes.compare(&path("metric"), ChangeClass::NeedsFork, metric(&before), metric(&after));
+        changes.compare(&path("direction"), ChangeClass::NeedsFork, direction(&before), direction(&after));
+    }
+    changes.compare("study.value", ChangeClass::NeedsFork, written(&json(&old.value)), written(&json(&new.value)));
+    changes.compare("study.step", ChangeClass::NeedsFork, written(&json(&old.step)), written(&json(&new.step)));
+    changes.compare("study.seed", ChangeClass::NeedsFork, Some(old.seed.to_string()), Some(new.seed.to_string()));
+    // The contract does not name it; like the sampler it decides which points are proposed.
+    changes.compare("study.duplicates", ChangeClass::NeedsAccept, written(&json(&old.duplicates)), written(&json(&new.duplicates)));
+}
+
+fn budget(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
+    let (old, new) = (&old.budget, &new.budget);
+    let count = |count: Option<u64>| count.map(|count| count.to_string());
+    let mut compare = |key: &str, before, after| changes.compare(&format!("budget.{key}"), ChangeClass::Free, before, after);
+    compare("trials", count(old.trials), count(new.trials));
+    compare("count", written(&json(&old.count)), written(&json(&new.count)));
+    compare("time", old.time.map(duration::format), new.time.map(duration::format));
+    compare("target", old.target.map(|target| target.to_string()), new.target.map(|target| target.to_string()));
+    compare("failures", count(old.failures), count(new.failures));
+    compare("trial_time", old.trial_time.map(duration::format), new.trial_time.map(duration::format));
+}
+
+fn space(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
+    let names = |spec: &StudySpec| spec.space.dimensions().iter().map(|dimension| dimension.name.clone()).collect::<Vec<_>>();
+    let (before, after) = (names(old), names(new));
+    for name in before.iter().chain(after.iter().filter(|name| !before.contains(name))) {
+        let text = |spec: &StudySpec| spec.space.dimension(name).map(dimension);
+        changes.compare(&format!("space.{name}"), ChangeClass::NeedsAccept, text(old), text(new));
+    }
+    // The order of parameters decides the order of draws, and so the points that a seed gives.
+    let (mut old_sorted, mut new_sorted) = (before.clone(), after.clone());
+    old_sorted.sort();
+    new_sorted.sort();
+    if old_sorted == new_sorted {
+        changes.compare("space (order)", ChangeClass::NeedsAccept, Some(before.join(", ")), Some(after.join(", ")));
+    }
+}
+
+fn dimension(dimension: &Dimension) -> String {
+    let mut text = describe(&dimension.distribution);
+    if let Distribution::Choice { choices } = &dimension.distribution {
+        // All of them: the abbreviation of messages would hide a change.
+        text = format!("one of {}", choices.iter().map(|choice| format!("`{choice}`")).collect::<Vec<_>>().join(", "));
+    }
+    if let Distribution::Float { scale: Scale::Log, .. } | Distribution::Int { scale: Scale::Log, .. } = &dimension.distribution {
+        text.push_str(" on a log axis");
+    }
+    if let Some(prior) = &dimension.prior {
+        text.push_str(&format!(", prior {prior}"));
+    }
+    for (parent, values) in dimension.when.iter().flat_map(|when| &when.0) {
+        let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
+        text.push_str(&format!(", when {parent} is {}", values.join(" or ")));
+    }
+    text
+}
+
+fn enqueue(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
+    for index in 0..old.enqueue.len().max(new.enqueue.len()) {
+        let text = |spec: &StudySpec| spec.enqueue.get(index).map(|params| format!("{{{params}}}"));
+        changes.compare(&format!("enqueue.{index}"), ChangeClass::NeedsAccept, text(old), text(new));
+    }
+}
+
+fn policy(changes: &mut Changes, path: &str, old: &PolicySpec, new: &PolicySpec) {
+    changes.compare(&format!("{path}.type"), ChangeClass::NeedsAccept, Some(old.name.clone()), Some(new.name.clone()));
+    if old.name == new.name {
+        // The same words with another version of hpsearch: its rules changed.
+        let version = |spec: &PolicySpec| Some(format!("rules {}", spec.version));
+        changes.compare(&format!("{path} ({})", new.name), ChangeClass::NeedsAccept, version(old), version(new));
+    }
+    changes.tables(path, ChangeClass::NeedsAccept, &old.options, &new.options);
+}
+
+fn program(changes: &mut Changes, old: &Program, new: &Program) {
+    let kind = |program: &Program| match program {
+        Program::Trainer { .. } => "[trainer]",
+        Program::Command { .. } => "[command]",
+        Program::Inline => "a closure",
+    };
+    if kind(old) != kind(new) {
+        changes.compare("program", ChangeClass::NeedsFork, Some(kind(old).to_owned()), Some(kind(new).to_owned()));
+        return;
+    }
+    match (old, new) {
+        (Program::Trainer { arguments, data }, Program::Trainer { arguments: new_arguments, data: new_data }) => {
+            changes.tables("trainer", ChangeClass::NeedsFork, arguments, new_arguments);
+            changes.tables("data", ChangeClass::NeedsFork, data, new_data);
+        }
+        (Program::Command { run, cwd, env }, Program::Command { run: new_run, cwd: new_cwd, env: new_env }) => {
+            changes.compare("command.run", ChangeClass::NeedsFork, written(&json(run)), written(&json(new_run)));
+            changes.compare("command.cwd", ChangeClass::NeedsFork, Some(cwd.display().to_string()), Some(new_cwd.display().to_string()));
+            changes.tables("command.env", ChangeClass::NeedsFork, &members(&json(env)), &members(&json(new_env)));
+        }
+        _ => {}
+    }
+}
+
+fn json<T: Serialize + ?Sized>(value: &T) -> Json {
+    serde_json::to_value(value).expect("specifications are plain data with string keys")
+}
+
+fn members(value: &Json) -> BTreeMap<String, Json> {
+    value.as_object().map(|object| object.iter().map(|(key, value)| (key.clone(), value.clone())).collect()).unwrap_or_default()
+}
+
+/// As it stands in messages: words without quotes, null as not set.
+fn written(value: &Json) -> Option<String> {
+    match value {
+        Json::Null => None,
+        Json::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Direction;
+    use crate::space::Space;
+
+    fn spec() -> StudySpec {
+        let choice = |name: &str| Dimension {
+            name: name.to_owned(),
+            distribution: Distribution::choice(vec!["a".into(), "b".into()]).unwrap(),
+            prior: None,
+            when: None,
+        };
+        let space = Space::new(vec![choice("x"), choice("y")]).unwrap();
+        let program = Program::Command { run: vec!["train".into()], cwd: "/tmp".into(), env: BTreeMap::new() };
+        StudySpec::new("s", "loss", Direction::Minimize, space, program)
+    }
+
+    #[test]
+    fn equal_studies_have_no_difference_and_their_name_is_none() {
+        let renamed = StudySpec { name: "t".into(), ..spec() };
+        assert_eq!(difference(&spec(), &renamed), Vec::new());
+    }
+
+    #[test]
+    fn each_kind_of_change_asks_for_what_the_contract_says() {
+        let mut new = spec();
+        new.budget.trials = Some(48);
+        new.devices.cpu_threads = 4;
+        new.checkpoints.keep_best = None;
+        new.sampler = PolicySpec::named("grid").with("points", 3);
+        new.seed = 7;
+        new.objectives[0].direction = Direction::Maximize;
+        let lines: Vec<String> = difference(&spec(), &new).iter().map(|change| format!("{change} {:?}", change.class)).collect();
+        assert_eq!(
+            lines,
+            [
+                "study.direction: minimize -> maximize NeedsFork",
+                "study.seed: 0 -> 7 NeedsFork",
+                "budget.trials: not set -> 48 Free",
+                "sampler.type: random -> grid NeedsAccept",
+                "sampler.points: not set -> 3 NeedsAccept",
+                "devices.cpu_threads: 1 -> 4 Free",
+                "checkpoints.keep_best: 3 -> not set Free",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_order_of_parameters_is_a_change() {
+        let mut dimensions: Vec<Dimension> = spec().space.into();
+        dimensions.reverse();
+        let new = StudySpec { space: Space::new(dimensions).unwrap(), ..spec() };
+        assert_eq!(difference(&spec(), &new)[0].to_string(), "space (order): x, y -> y, x");
+    }
+}

@@ -1,0 +1,92 @@
+//! `[[enqueue]]`: configurations to run first, checked against the space.
+
+use super::diagnostic::Diagnostic;
+use super::space::{Searched, describe, scalar};
+use super::suggestion::{nearest, quoted};
+use super::syntax::{Entry, Leaf, Table};
+use crate::params::Params;
+use crate::space::Dimension;
+
+/// Reads all configurations; values take their parameter's kind (`1` becomes `1.0` in a float range).
+pub(super) fn read(entry: &Entry, searched: &Searched, problems: &mut Vec<Diagnostic>) -> Vec<Params> {
+    let Some(list) = entry.value.list() else {
+        let problem = Diagnostic::error(entry.place, "`enqueue` must be a list of tables").label(format!("this is {}", entry.value.describe()));
+        problems.push(problem.help("write [[enqueue]] with double brackets, once for each configuration"));
+        return Vec::new();
+    };
+    let mut configurations = Vec::new();
+    for node in list {
+        match node.table() {
+            Some(table) if table.entries.is_empty() => {
+                problems.push(Diagnostic::warning(node.place, "this configuration is empty").help("all its parameters are sampled: leave it out"));
+            }
+            Some(table) => configurations.push(configuration(table, searched, problems)),
+            None => {
+                let problem = Diagnostic::error(node.place, "`enqueue` must be a list of tables");
+                problems.push(problem.label(format!("this is {}", node.describe())));
+            }
+        }
+    }
+    configurations
+}
+
+fn configuration(table: &Table, searched: &Searched, problems: &mut Vec<Diagnostic>) -> Params {
+    let leaves = table.leaves();
+    let mut params = Params::new();
+    for leaf in &leaves {
+        let Some(parameter) = searched.get(&leaf.name) else {
+            if !searched.mentions(&leaf.name) {
+                problems.push(unknown(leaf, searched));
+            }
+            continue;
+        };
+        if params.get(&leaf.name).is_some() {
+            problems.push(Diagnostic::error(leaf.place, format!("`{}` is there twice", leaf.name)).label("second time").help("keep one of them"));
+            continue;
+        }
+        let Some(value) = scalar(leaf.value, &format!("enqueue.{}", leaf.name), problems) else { continue };
+        match parameter.dimension.distribution.normalize(&value) {
+            Some(value) => params.insert(leaf.name.clone(), value),
+            None => {
+                let problem = Diagnostic::error(leaf.value.place, format!("`{value}` is not a value of `{}`", leaf.name));
+                let problem = problem.label(format!("not {}", describe(&parameter.dimension.distribution)));
+                problems.push(problem.related(parameter.range, "the range"));
+            }
+        }
+    }
+    for leaf in &leaves {
+        if let Some(parameter) = searched.get(&leaf.name) {
+            problems.extend(inactive(leaf, &parameter.dimension, &params));
+        }
+    }
+    params
+}
+
+fn unknown(leaf: &Leaf<'_>, searched: &Searched) -> Diagnostic {
+    let problem = Diagnostic::error(leaf.place, format!("`{}` is not a parameter of [space]", leaf.name)).label("not searched");
+    match nearest(&leaf.name, searched.names()) {
+        Some(near) => problem.help(format!("did you mean `{near}`?")),
+        None => problem.help(format!("the parameters are {}", quoted(searched.names()))),
+    }
+}
+
+/// A value that the other values of its configuration switch off is an error; one that depends on what is sampled, a warning.
+fn inactive(leaf: &Leaf<'_>, dimension: &Dimension, params: &Params) -> Option<Diagnostic> {
+    let conditions = dimension.when.iter().flat_map(|when| &when.0);
+    for (parent, accepted) in conditions {
+        let values: Vec<String> = accepted.iter().map(|value| format!("`{value}`")).collect();
+        let values = values.join(" or ");
+        match params.get(parent) {
+            Some(value) if accepted.iter().any(|accept| accept.same(value)) => {}
+            Some(value) => {
+                let problem = Diagnostic::error(leaf.place, format!("`{}` is not active when `{parent}` is `{value}`", leaf.name));
+                return Some(problem.label(format!("needs `{parent}` to be {values}")).help("take it out of this configuration"));
+            }
+            None => {
+                let problem = Diagnostic::warning(leaf.place, format!("`{}` is used only if `{parent}` is sampled as {values}", leaf.name));
+                return Some(problem.help(format!("give `{parent}` in this configuration too")));
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,250 @@
+//! The tables and keys of a study file, each one line: parsing, suggestions and the schema all read them here.
+
+/// What a key's value must be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum KeyKind {
+    /// A string that is not empty.
+    Text,
+    /// A file or directory, relative to the study file.
+    Path,
+    /// One of these words.
+    Word {
+        /// Those that work.
+        accepted: &'static [&'static str],
+        /// Those that are promised.
+        later: &'static [&'static str],
+    },
+    /// `minimize` or `maximize`; `min` and `max` with a warning.
+    Direction,
+    /// A whole number within inclusive bounds.
+    Whole {
+        /// Smallest.
+        min: i64,
+        /// Largest.
+        max: i64,
+    },
+    /// A whole number within inclusive bounds, or `"auto"`.
+    WholeOrAuto {
+        /// Smallest.
+        min: i64,
+        /// Largest.
+        max: i64,
+    },
+    /// Any finite number.
+    Number,
+    /// `true` or `false`.
+    Flag,
+    /// A duration as a string.
+    Duration,
+    /// A size in bytes as a string.
+    Size,
+    /// A list of strings.
+    Texts,
+    /// A list of these words.
+    Words(&'static [&'static str]),
+    /// `"auto"`, a device, or a list of devices.
+    Devices,
+    /// `"best-3"`, `"all"` or `"none"`.
+    Keep,
+    /// A table of strings.
+    Environment,
+    /// Tables, one for each objective.
+    Objectives,
+}
+
+/// Whether a key does something today.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum KeyStatus {
+    /// It does.
+    Taken,
+    /// It is promised; the words say what to do until then.
+    NotYet(&'static str),
+    /// It is promised; only its default may be written today.
+    OnlyDefault(&'static str),
+}
+
+/// One key of a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Key {
+    /// As it is written.
+    pub name: &'static str,
+    /// What its value must be.
+    pub kind: KeyKind,
+    /// Its default as it would be written; empty: none.
+    pub default: &'static str,
+    /// Whether it does something today.
+    pub status: KeyStatus,
+    /// One sentence.
+    pub summary: &'static str,
+}
+
+/// What a table holds besides [`TableKeys::keys`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// Nothing: only those keys.
+    Keys,
+    /// Parameters by their names.
+    Space,
+    /// Tables of parameter values.
+    Configurations,
+    /// Options of the named sampler.
+    Sampler,
+    /// Options of the named pruner.
+    Pruner,
+    /// Training arguments.
+    Trainer,
+    /// Arguments of the data.
+    Data,
+    /// Promised; the whole table is refused.
+    NotYet,
+}
+
+/// One table of the study file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TableKeys {
+    /// As it is written in brackets.
+    pub name: &'static str,
+    /// Its fixed keys.
+    pub keys: &'static [Key],
+    /// What else it holds.
+    pub contents: Contents,
+    /// One sentence.
+    pub summary: &'static str,
+}
+
+const fn key(name: &'static str, kind: KeyKind, default: &'static str, summary: &'static str) -> Key {
+    Key { name, kind, default, status: KeyStatus::Taken, summary }
+}
+
+impl Key {
+    const fn not_yet(mut self, instead: &'static str) -> Key {
+        self.status = KeyStatus::NotYet(instead);
+        self
+    }
+
+    const fn only_default(mut self, instead: &'static str) -> Key {
+        self.status = KeyStatus::OnlyDefault(instead);
+        self
+    }
+}
+
+const fn word(accepted: &'static [&'static str]) -> KeyKind {
+    KeyKind::Word { accepted, later: &[] }
+}
+
+const COUNT: KeyKind = KeyKind::Whole { min: 1, max: i64::MAX };
+const LEAVE_OUT: &str = "leave it out for now";
+
+/// Words for the direction.
+pub(super) const DIRECTIONS: &[&str] = &["minimize", "maximize"];
+/// Words for the direction that are taken with a warning.
+pub(super) const SHORT_DIRECTIONS: &[&str] = &["min", "max"];
+/// Causes in `[retry] on`.
+pub(super) const CAUSES: &[&str] = &["oom", "device_lost", "worker_lost", "timeout"];
+
+const STUDY: &[Key] = &[
+    key("name", KeyKind::Text, "the file's name", "the study's name, its key in the store"),
+    key("description", KeyKind::Text, "", "a sentence for people"),
+    key("tags", KeyKind::Texts, "[]", "words to find the study by"),
+    key("metric", KeyKind::Text, "", "the reported metric that is optimised"),
+    key("direction", KeyKind::Direction, "", "which way the metric gets better"),
+    key("value", word(&["best", "last"]), "\"best\"", "which report of a trial is its value"),
+    key("step", word(&["epoch", "step", "samples"]), "\"epoch\"", "the clock of reports and rungs"),
+    key("seed", KeyKind::Whole { min: 0, max: i64::MAX }, "0", "root of all random streams"),
+    key("duplicates", KeyKind::Word { accepted: &["skip", "allow"], later: &["replicate"] }, "\"skip\"", "what to do with a proposal that was tried"),
+    key("deterministic", KeyKind::Flag, "false", "whether several slots give the same study every time")
+        .only_default("with one slot (`[devices] trials_per_device = 1` on one device) a study repeats exactly today"),
+    key("replicates", KeyKind::Whole { min: 1, max: 1_000 }, "1", "runs of each configuration")
+        .only_default("to repeat a configuration, run the study again with another `seed` and another `name`"),
+    key("race", KeyKind::Whole { min: 0, max: 1_000 }, "0", "how many of the best are run again with other seeds").only_default(LEAVE_OUT),
+    key("objective", KeyKind::Objectives, "", "objectives, instead of `metric` and `direction`"),
+];
+
+/// Keys of one `[[study.objective]]`.
+pub(super) const OBJECTIVE: &[Key] = &[
+    key("metric", KeyKind::Text, "", "the reported metric that is optimised"),
+    key("direction", KeyKind::Direction, "", "which way the metric gets better"),
+];
+
+const BUDGET: &[Key] = &[
+    key("trials", COUNT, "", "the study ends after so many trials"),
+    key("count", word(&["finished", "completed", "all"]), "\"finished\"", "which trials count: completed and pruned, completed, or failed ones too"),
+    key("time", KeyKind::Duration, "", "the study ends after this time, all runs of the runner together"),
+    key("target", KeyKind::Number, "", "the study ends when a trial reaches this value"),
+    key("failures", COUNT, "", "the study ends, with exit code 4, after so many failed trials"),
+    key("trial_time", KeyKind::Duration, "", "longest running time of one attempt at a trial"),
+    key("device_hours", KeyKind::Number, "", "hours summed over devices").not_yet("use `time`"),
+    key("cost", KeyKind::Number, "", "money spent").not_yet("use `time`"),
+    key("price_per_hour", KeyKind::Number, "", "price of a device").not_yet("use `time`"),
+    key("patience", COUNT, "", "trials without improvement").not_yet("use `trials`, `time` or `target`"),
+    key("stall_time", KeyKind::Duration, "", "time without a report").not_yet("use `trial_time`"),
+];
+
+const DEVICES: &[Key] = &[
+    key("use", KeyKind::Devices, "\"auto\"", "where trials run: cpu, ndarray, cuda:0, cuda:*"),
+    key("trials_per_device", KeyKind::WholeOrAuto { min: 1, max: 1_024 }, "\"auto\"", "trials at a time on each device"),
+    key("cpu_threads", KeyKind::Whole { min: 1, max: 1_024 }, "1", "threads of each trial on the CPU"),
+];
+
+const RETRY: &[Key] = &[
+    key("max", KeyKind::Whole { min: 0, max: 1_000 }, "2", "how many times a trial may be started again"),
+    key("on", KeyKind::Words(CAUSES), "[\"worker_lost\"]", "for which causes"),
+];
+
+const CHECKPOINTS: &[Key] = &[
+    key("keep", KeyKind::Keep, "\"best-3\"", "whose checkpoints stay on disk"),
+    key("dir", KeyKind::Path, "beside the store", "directory of the trials' files"),
+    key("max_disk", KeyKind::Size, "", "most bytes the trials' files may take").not_yet("use `keep`"),
+];
+
+const EXPORT: &[Key] = &[
+    key("dir", KeyKind::Path, "", "where the best checkpoint is exported to"),
+    key("on_finish", KeyKind::Flag, "false", "whether to export when the study ends"),
+    key("quantize", KeyKind::Text, "", "number format of the exported weights").not_yet(LEAVE_OUT),
+];
+
+const COMMAND: &[Key] = &[
+    key("run", KeyKind::Texts, "", "program and arguments, with {name} for parameters"),
+    key("cwd", KeyKind::Path, "the study file's directory", "working directory"),
+    key("env", KeyKind::Environment, "", "variables added to the environment"),
+];
+
+const SAMPLER: &[Key] = &[
+    key("type", KeyKind::Text, "\"tpe\"", "the sampler's name: see `hpsearch list samplers`"),
+    key("warm_start", KeyKind::Text, "", "a study to learn from").not_yet("put its best configurations into [[enqueue]]"),
+];
+
+const PRUNER: &[Key] = &[key("type", KeyKind::Text, "\"none\"", "the pruner's name: see `hpsearch list pruners`")];
+
+const fn table(name: &'static str, keys: &'static [Key], contents: Contents, summary: &'static str) -> TableKeys {
+    TableKeys { name, keys, contents, summary }
+}
+
+/// Every table of a study file.
+pub static TABLES: &[TableKeys] = &[
+    table("study", STUDY, Contents::Keys, "what is optimised"),
+    table("budget", BUDGET, Contents::Keys, "when the study ends"),
+    table("space", &[], Contents::Space, "the parameters that are searched"),
+    table("constraint", &[], Contents::NotYet, "conditions on configurations and metrics"),
+    table("enqueue", &[], Contents::Configurations, "configurations to run first; missing parameters are sampled"),
+    table("sampler", SAMPLER, Contents::Sampler, "who proposes configurations"),
+    table("pruner", PRUNER, Contents::Pruner, "who stops trials early"),
+    table("trainer", &[], Contents::Trainer, "fixed arguments of the built-in trainer"),
+    table("command", COMMAND, Contents::Keys, "a program in any language, instead of [trainer]"),
+    table("data", &[], Contents::Data, "the rows the built-in trainer learns from"),
+    table("devices", DEVICES, Contents::Keys, "where trials run"),
+    table("retry", RETRY, Contents::Keys, "which failed attempts are started again"),
+    table("checkpoints", CHECKPOINTS, Contents::Keys, "which checkpoints stay on disk"),
+    table("export", EXPORT, Contents::Keys, "what is exported at the end"),
+    table("notify", &[], Contents::NotYet, "who is told"),
+];
+
+/// The table called `name`.
+pub fn find(name: &str) -> Option<&'static TableKeys> {
+    TABLES.iter().find(|table| table.name == name)
+}
+
+/// The tables that have a key called `name`, for keys written in the wrong place.
+pub(super) fn owners(name: &str) -> impl Iterator<Item = &'static TableKeys> {
+    TABLES.iter().filter(move |table| table.keys.iter().any(|key| key.name == name))
+}

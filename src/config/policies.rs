@@ -1,0 +1,108 @@
+//! `[sampler]` and `[pruner]`: a name with its options, checked by the tables of samplers and pruners.
+
+use std::collections::BTreeMap;
+
+use super::diagnostic::{Diagnostic, Place};
+use super::keys::{self, Key};
+use super::section::Section;
+use super::syntax::{Entry, Table};
+use crate::policy::{PolicyError, PolicyProblem};
+use crate::pruners;
+use crate::samplers;
+use crate::study::PolicySpec;
+
+/// The sampler of a study that names none. The contract's default is `auto`, which is not built yet.
+pub(super) const DEFAULT_SAMPLER: &str = "tpe";
+/// The pruner of a study that names none.
+pub(super) const DEFAULT_PRUNER: &str = "none";
+
+/// A policy as the study stores it, with the places its messages point at.
+pub(super) struct Chosen {
+    /// Name and options.
+    pub spec: PolicySpec,
+    /// Where its type is written, or its table, if it is there at all.
+    pub place: Option<Place>,
+    options: BTreeMap<String, Place>,
+}
+
+impl Chosen {
+    /// Where the policy's own constructor found something wrong.
+    pub fn problem(&self, error: &PolicyError) -> Diagnostic {
+        match error {
+            PolicyError::Option { option, .. } => Diagnostic::error(self.options.get(option).copied().or(self.place), error.to_string()),
+            PolicyError::Unsuitable { .. } => Diagnostic::error(self.place, error.to_string()),
+        }
+    }
+}
+
+/// Which of the two tables.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// `[sampler]`.
+    Sampler,
+    /// `[pruner]`.
+    Pruner,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Sampler => "sampler",
+            Kind::Pruner => "pruner",
+        }
+    }
+
+    fn default(self) -> &'static str {
+        match self {
+            Kind::Sampler => DEFAULT_SAMPLER,
+            Kind::Pruner => DEFAULT_PRUNER,
+        }
+    }
+
+    fn resolve(self, name: &str, options: BTreeMap<String, serde_json::Value>) -> Result<PolicySpec, Vec<PolicyProblem>> {
+        match self {
+            Kind::Sampler => samplers::resolve(name, options),
+            Kind::Pruner => pruners::resolve(name, options),
+        }
+    }
+}
+
+/// Reads the table, or takes the default when it is absent.
+pub(super) fn read(kind: Kind, written: Option<(&Table, Place)>, problems: &mut Vec<Diagnostic>) -> Option<Chosen> {
+    let keys: &'static [Key] = keys::find(kind.name()).map_or(&[], |table| table.keys);
+    let Some((table, place)) = written else {
+        let spec = kind.resolve(kind.default(), BTreeMap::new()).ok()?;
+        return Some(Chosen { spec, place: None, options: BTreeMap::new() });
+    };
+    let before = problems.len();
+    let (section, options) = Section::read_open(kind.name(), place, table, keys, problems);
+    if !section.lacks("type") && section.text("type").is_none() {
+        return None;
+    }
+    let name = section.text("type").unwrap_or(kind.default());
+    let place = section.node("type").map_or(place, |node| node.place);
+    let values = options.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect();
+    match kind.resolve(name, values) {
+        Ok(spec) if problems.len() == before => {
+            let options = options.iter().map(|entry| (entry.key.clone(), entry.value.place)).collect();
+            Some(Chosen { spec, place: Some(place), options })
+        }
+        Ok(_) => None,
+        Err(found) => {
+            problems.extend(found.into_iter().map(|problem| located(kind, name, problem, place, &options)));
+            None
+        }
+    }
+}
+
+fn located(kind: Kind, name: &str, problem: PolicyProblem, place: Place, options: &[&Entry]) -> Diagnostic {
+    let entry = problem.key.as_ref().and_then(|key| options.iter().find(|entry| entry.key == *key));
+    let known_key = problem.message.starts_with(&format!("`{}`:", problem.key.as_deref().unwrap_or_default()));
+    let place = entry.map_or(place, |entry| if known_key { entry.value.place } else { entry.place });
+    let mut diagnostic = Diagnostic::error(place, problem.message);
+    diagnostic.help.extend(problem.help);
+    if name == "auto" && matches!(kind, Kind::Sampler) {
+        return diagnostic.help(format!("write type = \"{DEFAULT_SAMPLER}\", or leave [sampler] out"));
+    }
+    diagnostic
+}

@@ -1,0 +1,244 @@
+//! A table of the study file checked against its keys: what is wrong is reported, what is right can be read.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::diagnostic::{Diagnostic, Place};
+use super::duration;
+use super::keys::{self, Key, KeyKind, KeyStatus};
+use super::suggestion::{nearest, quoted};
+use super::syntax::{Entry, Item, Node, Table};
+
+/// The entries of a table whose keys are known and whose values have the right kind.
+#[derive(Debug, Default)]
+pub(super) struct Section<'a> {
+    /// Where the table is, if it is there.
+    pub place: Option<Place>,
+    sound: BTreeMap<&'static str, &'a Entry>,
+    refused: Vec<&'static str>,
+}
+
+impl<'a> Section<'a> {
+    /// Checks `table` against `keys`. `path` is its name in messages; entries of other keys are returned when `open`.
+    pub fn read(path: &str, place: Place, table: &'a Table, keys: &'static [Key], problems: &mut Vec<Diagnostic>) -> Self {
+        let (section, unknown) = Section::read_open(path, place, table, keys, problems);
+        for entry in unknown {
+            problems.push(unknown_key(path, entry, keys));
+        }
+        section
+    }
+
+    /// The same, with the entries of unknown keys for the caller to read.
+    pub fn read_open(path: &str, place: Place, table: &'a Table, keys: &'static [Key], problems: &mut Vec<Diagnostic>) -> (Self, Vec<&'a Entry>) {
+        let mut section = Section { place: Some(place), ..Section::default() };
+        let mut unknown = Vec::new();
+        for entry in &table.entries {
+            let Some(key) = keys.iter().find(|key| key.name == entry.key) else {
+                unknown.push(entry);
+                continue;
+            };
+            match check(path, key, entry) {
+                Ok(()) => {
+                    section.sound.insert(key.name, entry);
+                }
+                Err(problem) => {
+                    section.refused.push(key.name);
+                    problems.push(*problem);
+                }
+            }
+        }
+        (section, unknown)
+    }
+
+    /// The entry of `key`, if it is sound.
+    pub fn entry(&self, key: &str) -> Option<&'a Entry> {
+        self.sound.get(key).copied()
+    }
+
+    /// Whether `key` is not written at all, not even wrongly.
+    pub fn lacks(&self, key: &str) -> bool {
+        !self.sound.contains_key(key) && !self.refused.contains(&key)
+    }
+
+    /// The value of `key`.
+    pub fn node(&self, key: &str) -> Option<&'a Node> {
+        self.entry(key).map(|entry| &entry.value)
+    }
+
+    /// The string of `key`.
+    pub fn text(&self, key: &str) -> Option<&'a str> {
+        self.node(key).and_then(Node::text)
+    }
+
+    /// The whole number of `key`, in the type the study keeps it in.
+    pub fn whole<Number: TryFrom<i64>>(&self, key: &str) -> Option<Number> {
+        self.node(key).and_then(Node::whole).and_then(|int| Number::try_from(int).ok())
+    }
+
+    /// The number of `key`.
+    pub fn number(&self, key: &str) -> Option<f64> {
+        self.node(key).and_then(Node::number)
+    }
+
+    /// Whether `key` is `true`.
+    pub fn is_set(&self, key: &str) -> bool {
+        matches!(self.node(key), Some(Node { item: Item::Flag(true), .. }))
+    }
+
+    /// The duration of `key`.
+    pub fn duration(&self, key: &str) -> Option<Duration> {
+        self.text(key).and_then(|text| duration::parse(text).ok())
+    }
+
+    /// The strings of `key`.
+    pub fn texts(&self, key: &str) -> Option<Vec<String>> {
+        let list = self.node(key)?.list()?;
+        Some(list.iter().filter_map(Node::text).map(str::to_owned).collect())
+    }
+}
+
+/// An error for a key that no line of the table has.
+fn unknown_key(path: &str, entry: &Entry, keys: &'static [Key]) -> Diagnostic {
+    let problem = Diagnostic::error(entry.place, format!("[{path}] has no key `{}`", entry.key)).label("unknown key");
+    if let Some(near) = nearest(&entry.key, keys.iter().map(|key| key.name)) {
+        return problem.help(format!("did you mean `{near}`?"));
+    }
+    if let Some(owner) = keys::owners(&entry.key).next() {
+        return problem.help(format!("`{}` is a key of [{}]", entry.key, owner.name));
+    }
+    problem.help(format!("its keys are {}", quoted(keys.iter().map(|key| key.name))))
+}
+
+fn check(path: &str, key: &Key, entry: &Entry) -> Result<(), Box<Diagnostic>> {
+    let name = format!("{path}.{}", key.name);
+    if let KeyStatus::NotYet(instead) = key.status {
+        return Err(Box::new(not_yet(entry.place, &format!("`{name}`"), instead)));
+    }
+    check_kind(&name, key, &entry.value)?;
+    if let KeyStatus::OnlyDefault(instead) = key.status
+        && entry.value.to_json().to_string() != key.default
+    {
+        let problem = not_yet(entry.value.place, &format!("`{name} = {}`", entry.value.to_json()), instead);
+        return Err(Box::new(problem));
+    }
+    Ok(())
+}
+
+/// An error for something the contract promises.
+pub(super) fn not_yet(place: Place, what: &str, instead: &str) -> Diagnostic {
+    Diagnostic::error(place, format!("{what} is not supported yet")).label("not supported yet").help(instead)
+}
+
+fn check_kind(name: &str, key: &Key, node: &Node) -> Result<(), Box<Diagnostic>> {
+    let wrong = |node: &Node, expected: &str| {
+        let problem = Diagnostic::error(node.place, format!("`{name}` must be {expected}"));
+        Box::new(problem.label(format!("this is {}", node.describe())))
+    };
+    match key.kind {
+        KeyKind::Text | KeyKind::Path => match node.text() {
+            Some(text) if !text.trim().is_empty() => Ok(()),
+            _ => Err(quote_hint(wrong(node, "a string"), node)),
+        },
+        KeyKind::Word { accepted, later } => check_word(name, node, accepted, later),
+        KeyKind::Direction if node.text().is_some_and(|word| keys::SHORT_DIRECTIONS.contains(&word)) => Ok(()),
+        KeyKind::Direction => check_word(name, node, keys::DIRECTIONS, &[]),
+        KeyKind::Whole { min, max } => match node.whole() {
+            Some(int) if (min..=max).contains(&int) => Ok(()),
+            _ => Err(number_hint(wrong(node, &whole_between(min, max)), node)),
+        },
+        KeyKind::WholeOrAuto { min, max } => match (&node.item, node.whole()) {
+            (_, Some(int)) if (min..=max).contains(&int) => Ok(()),
+            (Item::Text(text), _) if text == "auto" => Ok(()),
+            _ => Err(number_hint(wrong(node, &format!("{} or \"auto\"", whole_between(min, max))), node)),
+        },
+        KeyKind::Number => node.number().map(drop).ok_or_else(|| number_hint(wrong(node, "a number"), node)),
+        KeyKind::Flag => {
+            if matches!(node.item, Item::Flag(_)) {
+                Ok(())
+            } else {
+                Err(wrong(node, "true or false"))
+            }
+        }
+        KeyKind::Duration => match node.text().map(duration::parse) {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(why)) => {
+                let problem = Diagnostic::error(node.place, format!("`{name}` is not a duration: {why}"));
+                Err(Box::new(problem.help("write for example \"90m\", \"2h30m\", \"1d\" or \"45s\"")))
+            }
+            None => Err(Box::new(wrong(node, "a duration in quotes").help("write for example \"90m\", \"2h30m\", \"1d\" or \"45s\""))),
+        },
+        KeyKind::Size => node.text().map(drop).ok_or_else(|| wrong(node, "a size such as \"50GiB\"")),
+        KeyKind::Texts => match node.list() {
+            Some(list) => match list.iter().find(|element| element.text().is_none()) {
+                Some(element) => Err(quote_hint(wrong(element, "a list of strings"), element)),
+                None => Ok(()),
+            },
+            None => Err(wrong(node, "a list of strings, in brackets")),
+        },
+        KeyKind::Words(accepted) => match node.list() {
+            Some(list) => list.iter().try_for_each(|element| check_word(name, element, accepted, &[])),
+            None => Err(wrong(node, "a list of words, in brackets")),
+        },
+        KeyKind::Environment => match node.table() {
+            Some(table) => match table.entries.iter().find(|entry| entry.value.text().is_none()) {
+                Some(entry) => Err(quote_hint(wrong(&entry.value, "a table of strings"), &entry.value)),
+                None => Ok(()),
+            },
+            None => Err(Box::new(wrong(node, "a table of strings").help("write `env = { NAME = \"value\" }`"))),
+        },
+        // Their readers know more about them than a kind can say.
+        KeyKind::Devices | KeyKind::Keep | KeyKind::Objectives => Ok(()),
+    }
+}
+
+/// Checks one word; several may be promised but not built.
+pub(super) fn check_word(name: &str, node: &Node, accepted: &[&str], later: &[&str]) -> Result<(), Box<Diagnostic>> {
+    let help = format!("write {}", one_of(accepted));
+    let Some(word) = node.text() else {
+        let problem = Diagnostic::error(node.place, format!("`{name}` must be a word in quotes"));
+        return Err(Box::new(problem.label(format!("this is {}", node.describe())).help(help)));
+    };
+    if accepted.contains(&word) {
+        return Ok(());
+    }
+    if later.contains(&word) {
+        return Err(Box::new(not_yet(node.place, &format!("`{name} = \"{word}\"`"), &help)));
+    }
+    let problem = Diagnostic::error(node.place, format!("`{name}` cannot be `{word}`")).label(format!("expected {}", one_of(accepted)));
+    Err(Box::new(match nearest(word, accepted.iter().copied()) {
+        Some(near) => problem.help(format!("did you mean \"{near}\"?")),
+        None => problem,
+    }))
+}
+
+fn one_of(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => quoted.concat(),
+    }
+}
+
+pub(super) fn whole_between(min: i64, max: i64) -> String {
+    if max == i64::MAX { format!("a whole number of at least {min}") } else { format!("a whole number from {min} to {max}") }
+}
+
+/// Numbers, flags and dates where a string is expected want quotes.
+fn quote_hint(problem: Box<Diagnostic>, node: &Node) -> Box<Diagnostic> {
+    match &node.item {
+        Item::Whole(_) | Item::Number(_) | Item::Flag(_) => {
+            let value = node.to_json();
+            Box::new(problem.help(format!("write it in quotes: \"{value}\"")))
+        }
+        Item::Date(date) => Box::new(problem.help(format!("write it in quotes: \"{date}\""))),
+        _ => problem,
+    }
+}
+
+/// Numbers in quotes want none.
+fn number_hint(problem: Box<Diagnostic>, node: &Node) -> Box<Diagnostic> {
+    match node.text().map(str::trim).filter(|text| text.parse::<f64>().is_ok_and(f64::is_finite)) {
+        Some(text) => Box::new(problem.help(format!("write it without quotes: {text}"))),
+        None => problem,
+    }
+}

@@ -1,0 +1,419 @@
+//! `[space]`: the searched parameters, each checked on its own and against the others.
+
+use std::collections::BTreeMap;
+
+use super::diagnostic::{Diagnostic, Place};
+use super::section::not_yet;
+use super::suggestion::{nearest, quoted};
+use super::syntax::{Entry, Form, Item, Node, Table, dotted};
+use crate::params::Value;
+use crate::space::{Condition, Dimension, Distribution, DistributionError, Scale, Space, SpaceError};
+
+/// The three kinds of ranges.
+pub(super) const KINDS: [&str; 3] = ["float", "int", "choice"];
+/// Every key of a parameter.
+pub(super) const KEYS: [&str; 7] = ["float", "int", "choice", "log", "step", "prior", "when"];
+
+const EXAMPLE: &str = "write `learning_rate = { float = [1e-5, 1e-1], log = true }`, `{ int = [1, 8] }` or a list of choices";
+
+/// A parameter with the places its messages point at.
+#[derive(Clone, Debug)]
+pub(super) struct Parameter {
+    /// What it is.
+    pub dimension: Dimension,
+    /// Where its name is written.
+    pub place: Place,
+    /// Where its range is written.
+    pub range: Place,
+    prior: Option<Place>,
+    /// Place of each condition's parent with those of its values.
+    when: Vec<(Place, Vec<Place>)>,
+}
+
+/// The searched parameters, as far as they are sound.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Searched {
+    /// In the order of the file.
+    pub parameters: Vec<Parameter>,
+    /// The space they make; `None`: something is wrong with them.
+    pub space: Option<Space>,
+    /// Names whose parameters are wrong in themselves.
+    pub refused: Vec<String>,
+}
+
+impl Searched {
+    /// The parameter called `name`.
+    pub fn get(&self, name: &str) -> Option<&Parameter> {
+        self.parameters.iter().find(|parameter| parameter.dimension.name == name)
+    }
+
+    /// Names of sound parameters.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.parameters.iter().map(|parameter| parameter.dimension.name.as_str())
+    }
+
+    /// Whether `name` is written, soundly or not.
+    pub fn mentions(&self, name: &str) -> bool {
+        self.get(name).is_some() || self.refused.iter().any(|refused| refused == name)
+    }
+}
+
+/// Reads `[space]`.
+pub(super) fn read(table: &Table, place: Place, problems: &mut Vec<Diagnostic>) -> Searched {
+    let before = problems.len();
+    let mut searched = Searched::default();
+    let mut written: BTreeMap<String, Place> = BTreeMap::new();
+    for (name, entry) in definitions("", table, problems) {
+        if let Some(first) = written.get(&name) {
+            let problem = Diagnostic::error(entry.place, format!("the parameter `{name}` is defined twice")).label("second time");
+            problems.push(problem.related(*first, "first time"));
+            continue;
+        }
+        written.insert(name.clone(), entry.place);
+        match parameter(&name, entry, problems) {
+            Some(parameter) => searched.parameters.push(parameter),
+            None => searched.refused.push(name),
+        }
+    }
+    if written.is_empty() && problems.len() == before {
+        problems.push(Diagnostic::error(place, "[space] has no parameters").label("nothing to search").help(EXAMPLE));
+    }
+    for parameter in &searched.parameters {
+        check_references(parameter, &searched, problems);
+    }
+    if problems[before..].iter().all(|problem| problem.severity != super::Severity::Error) {
+        searched.space = build(&searched, problems);
+    }
+    searched
+}
+
+/// Parameters by their dotted names; nested tables are walked through.
+fn definitions<'a>(prefix: &str, table: &'a Table, problems: &mut Vec<Diagnostic>) -> Vec<(String, &'a Entry)> {
+    let mut definitions = Vec::new();
+    for entry in &table.entries {
+        let name = dotted(prefix, &entry.key);
+        match &entry.value.item {
+            Item::Table(nested) if is_group(nested) => definitions.extend(self::definitions(&name, nested, problems)),
+            _ => definitions.push((name, entry)),
+        }
+    }
+    definitions.sort_by_key(|(_, entry)| entry.place);
+    definitions
+}
+
+/// Whether a table holds parameters rather than being one. Wrongly written parameters must not pass as groups.
+fn is_group(table: &Table) -> bool {
+    let defines = |entry: &Entry| {
+        let nested = matches!(entry.value.item, Item::Table(_));
+        (KEYS.contains(&entry.key.as_str()) && (!nested || entry.key == "when")) || (!nested && nearest(&entry.key, KINDS).is_some())
+    };
+    let all_tables = table.entries.iter().all(|entry| matches!(entry.value.item, Item::Table(_)));
+    let all_ranges = table.entries.iter().all(|entry| matches!(entry.value.item, Item::Table(_) | Item::List(_)));
+    !table.entries.is_empty() && !table.entries.iter().any(defines) && if table.form == Form::Inline { all_tables } else { all_ranges }
+}
+
+fn parameter(name: &str, entry: &Entry, problems: &mut Vec<Diagnostic>) -> Option<Parameter> {
+    if !name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c)) || name.is_empty() {
+        let problem = Diagnostic::error(entry.place, format!("`{}` cannot be the name of a parameter", name.escape_debug()));
+        problems.push(problem.help("names have letters, digits, `_`, `-` and `.`"));
+        return None;
+    }
+    let mut parameter = Parameter {
+        dimension: Dimension { name: name.to_owned(), distribution: Distribution::Choice { choices: Vec::new() }, prior: None, when: None },
+        place: entry.place,
+        range: entry.value.place,
+        prior: None,
+        when: Vec::new(),
+    };
+    match &entry.value.item {
+        Item::List(list) => parameter.dimension.distribution = choices(name, entry.value.place, list, problems)?,
+        Item::Table(table) => defined(&mut parameter, table, entry.place, problems)?,
+        _ => {
+            let problem = Diagnostic::error(entry.value.place, format!("`space.{name}` must be a range or a list of choices"));
+            let problem = problem.label(format!("this is {}", entry.value.describe()));
+            problems.push(problem.help(EXAMPLE).help("a fixed value belongs in [trainer], or into the command itself"));
+            return None;
+        }
+    }
+    Some(parameter)
+}
+
+/// `{ float = [low, high], log = true, prior = x, when = {..} }`.
+fn defined(parameter: &mut Parameter, table: &Table, place: Place, problems: &mut Vec<Diagnostic>) -> Option<()> {
+    let before = problems.len();
+    let name = parameter.dimension.name.clone();
+    let unknown: Vec<&Entry> = table.entries.iter().filter(|entry| !KEYS.contains(&entry.key.as_str())).collect();
+    for entry in &unknown {
+        let problem = Diagnostic::error(entry.place, format!("a parameter has no key `{}`", entry.key)).label("unknown key");
+        problems.push(match nearest(&entry.key, KEYS) {
+            Some(near) => problem.help(format!("did you mean `{near}`?")),
+            None => problem.help(format!("its keys are {}", quoted(KEYS))),
+        });
+    }
+    let kinds: Vec<&Entry> = table.entries.iter().filter(|entry| KINDS.contains(&entry.key.as_str())).collect();
+    match kinds[..] {
+        [] if unknown.is_empty() => problems.push(Diagnostic::error(place, format!("`space.{name}` has no range")).help(EXAMPLE)),
+        [] => {}
+        [kind] => {
+            parameter.range = kind.value.place;
+            parameter.dimension.distribution = distribution(&name, kind, table, problems)?;
+        }
+        [first, second, ..] => {
+            let problem = Diagnostic::error(second.place, format!("`space.{name}` has two ranges")).label("second");
+            problems.push(problem.related(first.place, "first").help("keep one of them"));
+        }
+    }
+    if let Some(entry) = table.get("prior") {
+        parameter.prior = Some(entry.value.place);
+        parameter.dimension.prior = scalar(&entry.value, &format!("space.{name}.prior"), problems);
+    }
+    if let Some(entry) = table.get("when") {
+        let (condition, places) = condition(&name, &entry.value, problems);
+        parameter.dimension.when = Some(condition);
+        parameter.when = places;
+    }
+    (problems.len() == before).then_some(())
+}
+
+fn distribution(name: &str, kind: &Entry, table: &Table, problems: &mut Vec<Diagnostic>) -> Option<Distribution> {
+    let (log, step) = (table.get("log"), table.get("step"));
+    if kind.key == "choice" {
+        for entry in [log, step].into_iter().flatten() {
+            problems.push(Diagnostic::error(entry.place, format!("a list of choices has no `{}`", entry.key)).help("leave it out"));
+        }
+        let Some(list) = kind.value.list() else {
+            let problem = Diagnostic::error(kind.value.place, format!("`space.{name}.choice` must be a list"));
+            problems.push(problem.label(format!("this is {}", kind.value.describe())).help("write `choice = [\"adamw\", \"sgd\"]`"));
+            return None;
+        };
+        return choices(name, kind.value.place, list, problems);
+    }
+    let scale = match log.map(|entry| (&entry.value.item, entry)) {
+        None | Some((Item::Flag(false), _)) => Scale::Linear,
+        Some((Item::Flag(true), _)) => Scale::Log,
+        Some((_, entry)) => {
+            let problem = Diagnostic::error(entry.value.place, format!("`space.{name}.log` must be true or false"));
+            problems.push(problem.label(format!("this is {}", entry.value.describe())));
+            return None;
+        }
+    };
+    let Some([low, high]) = kind.value.list() else {
+        let problem = Diagnostic::error(kind.value.place, format!("`space.{name}.{}` must be a list of two numbers", kind.key));
+        let example = if kind.key == "int" { "int = [1, 8]" } else { "float = [1e-5, 1e-1]" };
+        problems.push(problem.label("expected [low, high]").help(format!("write `{example}`; a list of values is a `choice`")));
+        return None;
+    };
+    let made = if kind.key == "int" { int(name, low, high, scale, step, problems)? } else { float(name, low, high, scale, step, problems)? };
+    match made {
+        Ok(distribution) => Some(distribution),
+        Err(error) => {
+            problems.push(range_problem(name, &error, kind, (low, high), log, step));
+            None
+        }
+    }
+}
+
+type Made = Option<Result<Distribution, DistributionError>>;
+
+fn float(name: &str, low: &Node, high: &Node, scale: Scale, step: Option<&Entry>, problems: &mut Vec<Diagnostic>) -> Made {
+    let mut number = |node: &Node, what: &str| match node.item {
+        Item::Number(number) => Some(number),
+        _ => node.number().or_else(|| {
+            let problem = Diagnostic::error(node.place, format!("{what} of `space.{name}` must be a number"));
+            problems.push(problem.label(format!("this is {}", node.describe())));
+            None
+        }),
+    };
+    let (low, high) = (number(low, "the lower bound"), number(high, "the upper bound"));
+    let step = match step {
+        Some(entry) => Some(number(&entry.value, "the step")?),
+        None => None,
+    };
+    Some(Distribution::float(low?, high?, scale, step))
+}
+
+fn int(name: &str, low: &Node, high: &Node, scale: Scale, step: Option<&Entry>, problems: &mut Vec<Diagnostic>) -> Made {
+    let mut whole = |node: &Node, what: &str| {
+        let int = node.whole();
+        if int.is_none() {
+            let problem = Diagnostic::error(node.place, format!("{what} of `space.{name}` must be a whole number"));
+            let problem = problem.label(format!("this is {}", node.describe()));
+            problems.push(if node.number().is_some() { problem.help("for real numbers write `float = [..]`") } else { problem });
+        }
+        int
+    };
+    let (low, high) = (whole(low, "the lower bound"), whole(high, "the upper bound"));
+    let Some(entry) = step else { return Some(Distribution::int(low?, high?, scale, 1)) };
+    let step = whole(&entry.value, "the step")?;
+    if scale == Scale::Log {
+        return Some(Err(DistributionError::LogAndStep));
+    }
+    Some(Distribution::int(low?, high?, scale, step))
+}
+
+/// Where exactly a range is wrong, and what to do.
+fn range_problem(
+    name: &str,
+    error: &DistributionError,
+    kind: &Entry,
+    (low, high): (&Node, &Node),
+    log: Option<&Entry>,
+    step: Option<&Entry>,
+) -> Diagnostic {
+    let message = format!("`space.{name}`: {error}");
+    match error {
+        DistributionError::Reversed { .. } => Diagnostic::error(kind.value.place, message).help("write the smaller bound first"),
+        DistributionError::LogNeedsPositive { .. } => Diagnostic::error(low.place, message)
+            .label("must be above 0")
+            .related(log.map(|entry| entry.place), "because of this")
+            .help("raise the lower bound, or leave out `log`"),
+        DistributionError::LogAndStep => Diagnostic::error(step.unwrap_or(kind).place, message)
+            .related(log.map(|entry| entry.place), "the logarithmic axis")
+            .help("leave one of them out"),
+        DistributionError::Step { .. } => Diagnostic::error(step.unwrap_or(kind).value.place, message),
+        DistributionError::NotFinite => {
+            let infinite = if low.number().is_none() { low } else { high };
+            Diagnostic::error(infinite.place, message)
+        }
+        _ => Diagnostic::error(kind.value.place, message),
+    }
+}
+
+fn choices(name: &str, place: Place, list: &[Node], problems: &mut Vec<Diagnostic>) -> Option<Distribution> {
+    let before = problems.len();
+    let values: Vec<Value> = list.iter().filter_map(|node| scalar(node, &format!("a choice of `space.{name}`"), problems)).collect();
+    if problems.len() != before {
+        return None;
+    }
+    for (index, value) in values.iter().enumerate() {
+        if let Some(first) = values[..index].iter().position(|earlier| earlier.same(value)) {
+            let problem = Diagnostic::error(list[index].place, format!("the choice `{value}` of `space.{name}` is there twice"));
+            problems.push(problem.label("second time").related(list[first].place, "first time"));
+        }
+    }
+    match Distribution::choice(values) {
+        Ok(distribution) if problems.len() == before => Some(distribution),
+        Ok(_) | Err(DistributionError::Twice { .. }) => None,
+        Err(error) => {
+            problems.push(Diagnostic::error(place, format!("`space.{name}`: {error}")).help("give at least one"));
+            None
+        }
+    }
+}
+
+/// A value of a parameter: a string, a finite number or a truth value.
+pub(super) fn scalar(node: &Node, what: &str, problems: &mut Vec<Diagnostic>) -> Option<Value> {
+    let value = match &node.item {
+        Item::Text(text) => Some(Value::Text(text.clone())),
+        Item::Whole(int) => Some(Value::Int(*int)),
+        Item::Number(number) if number.is_finite() => Some(Value::Float(*number)),
+        Item::Flag(flag) => Some(Value::Bool(*flag)),
+        _ => None,
+    };
+    if value.is_none() {
+        let subject = if what.contains('`') { what.to_owned() } else { format!("`{what}`") };
+        let problem = Diagnostic::error(node.place, format!("{subject} must be a string, a finite number, true or false"));
+        problems.push(problem.label(format!("this is {}", node.describe())));
+    }
+    value
+}
+
+/// `when = { other = value }` or `{ other = [values] }`; the parent's name may be dotted or quoted.
+fn condition(name: &str, node: &Node, problems: &mut Vec<Diagnostic>) -> (Condition, Vec<(Place, Vec<Place>)>) {
+    let what = format!("space.{name}.when");
+    let Some(table) = node.table() else {
+        let problem = Diagnostic::error(node.place, format!("`{what}` must be a table")).label(format!("this is {}", node.describe()));
+        problems.push(problem.help("write `when = { optimizer = \"sgd\" }` or `when = { optimizer = [\"sgd\", \"adam\"] }`"));
+        return Default::default();
+    };
+    let mut condition = Condition::default();
+    let mut places = Vec::new();
+    for leaf in table.leaves() {
+        let nodes: &[Node] = leaf.value.list().unwrap_or(std::slice::from_ref(leaf.value));
+        if nodes.is_empty() {
+            problems.push(Diagnostic::error(leaf.value.place, format!("`{what}` can never hold")).label("no values").help("give at least one value"));
+        }
+        let values: Vec<Value> = nodes.iter().filter_map(|node| scalar(node, &what, problems)).collect();
+        if values.len() == nodes.len() {
+            condition.0.push((leaf.name, values));
+            places.push((leaf.place, nodes.iter().map(|node| node.place).collect()));
+        }
+    }
+    if table.leaves().is_empty() {
+        problems.push(
+            Diagnostic::error(node.place, format!("`{what}` names no parameter")).help("leave it out, or write `when = { optimizer = \"sgd\" }`"),
+        );
+    }
+    (condition, places)
+}
+
+fn check_references(parameter: &Parameter, searched: &Searched, problems: &mut Vec<Diagnostic>) {
+    let Dimension { name, distribution, prior, when } = &parameter.dimension;
+    if let (Some(prior), Some(place)) = (prior, parameter.prior)
+        && !distribution.contains(prior)
+    {
+        let problem = Diagnostic::error(place, SpaceError::Prior { name: name.clone(), prior: prior.clone() }.to_string());
+        problems.push(problem.label(format!("not {}", describe(distribution))).related(parameter.range, "the range"));
+    }
+    for ((parent, values), (place, value_places)) in when.iter().flat_map(|when| &when.0).zip(&parameter.when) {
+        let Some(found) = searched.get(parent) else {
+            if !searched.mentions(parent) {
+                let error = SpaceError::UnknownParent { name: name.clone(), parent: parent.clone() };
+                let problem = Diagnostic::error(*place, error.to_string()).label("not a parameter");
+                problems.push(match nearest(parent, searched.names().filter(|other| other != name)) {
+                    Some(near) => problem.help(format!("did you mean `{near}`?")),
+                    None => problem.help("a condition names another parameter of [space]"),
+                });
+            }
+            continue;
+        };
+        for (value, place) in values.iter().zip(value_places) {
+            if !found.dimension.distribution.contains(value) {
+                let error = SpaceError::ImpossibleParentValue { name: name.clone(), parent: parent.clone(), value: value.clone() };
+                let problem = Diagnostic::error(*place, error.to_string()).label(format!("not {}", describe(&found.dimension.distribution)));
+                problems.push(problem.related(found.range, format!("the values of `{parent}`")));
+            }
+        }
+    }
+}
+
+fn build(searched: &Searched, problems: &mut Vec<Diagnostic>) -> Option<Space> {
+    let dimensions = searched.parameters.iter().map(|parameter| parameter.dimension.clone()).collect();
+    match Space::new(dimensions) {
+        Ok(space) => Some(space),
+        Err(error) => {
+            let concerned: Vec<&Parameter> = match &error {
+                SpaceError::Circle { names } => names.iter().filter_map(|name| searched.get(name)).collect(),
+                _ => Vec::new(),
+            };
+            let place = concerned.first().map(|parameter| parameter.when.first().map_or(parameter.place, |(place, _)| *place));
+            let mut problem = Diagnostic::error(place, error.to_string()).help("take one of the conditions away");
+            for other in concerned.iter().skip(1) {
+                problem = problem.related(other.when.first().map_or(other.place, |(place, _)| *place), "and this");
+            }
+            problems.push(problem);
+            None
+        }
+    }
+}
+
+/// The values of a distribution in a few words, for labels: "a number from 0 to 1".
+pub(super) fn describe(distribution: &Distribution) -> String {
+    match distribution {
+        Distribution::Float { low, high, step: None, .. } => format!("a number from {} to {}", Value::Float(*low), Value::Float(*high)),
+        Distribution::Float { low, high, step: Some(step), .. } => {
+            format!("a number from {} to {} in steps of {}", Value::Float(*low), Value::Float(*high), Value::Float(*step))
+        }
+        Distribution::Int { low, high, step: 1, .. } => format!("a whole number from {low} to {high}"),
+        Distribution::Int { low, high, step, .. } => format!("a whole number from {low} to {high} in steps of {step}"),
+        Distribution::Choice { choices } => {
+            let words: Vec<String> = choices.iter().take(6).map(|choice| format!("`{choice}`")).collect();
+            format!("one of {}{}", words.join(", "), if choices.len() > 6 { ", ..." } else { "" })
+        }
+    }
+}
+
+/// A table whose contents are all promised.
+pub(super) fn refuse(entry: &Entry, instead: &str, problems: &mut Vec<Diagnostic>) {
+    problems.push(not_yet(entry.place, &format!("[{}]", entry.key), instead));
+}

@@ -1,0 +1,258 @@
+//! TOML text as a tree that remembers where each key and value was written.
+
+use toml::de::{DeArray, DeTable, DeValue};
+
+use super::diagnostic::{Diagnostic, Place};
+
+/// A value with its place.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    /// Where it is written; a table's header for tables with one.
+    pub place: Place,
+    /// What it is.
+    pub item: Item,
+}
+
+/// What a value is.
+#[derive(Clone, Debug)]
+pub(super) enum Item {
+    /// A string.
+    Text(String),
+    /// A whole number.
+    Whole(i64),
+    /// Any other number, `nan` and `inf` too.
+    Number(f64),
+    /// `true` or `false`.
+    Flag(bool),
+    /// A date or time, which no key takes.
+    Date(String),
+    /// An array, of tables too.
+    List(Vec<Node>),
+    /// A table.
+    Table(Table),
+}
+
+/// How a table was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Under a `[header]`.
+    Header,
+    /// By dotted keys: `model.num_layers = 2`.
+    Dotted,
+    /// In braces.
+    Inline,
+}
+
+/// Keys and values in the order of the file.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    /// How it was written.
+    pub form: Form,
+    /// Its entries.
+    pub entries: Vec<Entry>,
+}
+
+/// A key with its value.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// The key, without quotes.
+    pub key: String,
+    /// Where the key is written.
+    pub place: Place,
+    /// Its value.
+    pub value: Node,
+}
+
+/// A value at the end of a path of tables, by its dotted name.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf<'a> {
+    /// `model.num_layers`, whether written dotted, quoted or nested.
+    pub name: String,
+    /// Where the last part of the name is written.
+    pub place: Place,
+    /// The value.
+    pub value: &'a Node,
+}
+
+impl Table {
+    /// The entry of `key`.
+    pub fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+
+    /// All values that are not tables, under dotted names, in the order of the file.
+    pub fn leaves(&self) -> Vec<Leaf<'_>> {
+        let mut leaves = Vec::new();
+        self.collect_leaves("", &mut leaves);
+        leaves
+    }
+
+    fn collect_leaves<'a>(&'a self, prefix: &str, leaves: &mut Vec<Leaf<'a>>) {
+        for entry in &self.entries {
+            let name = dotted(prefix, &entry.key);
+            match &entry.value.item {
+                Item::Table(table) => table.collect_leaves(&name, leaves),
+                _ => leaves.push(Leaf { name, place: entry.place, value: &entry.value }),
+            }
+        }
+    }
+}
+
+/// `prefix.key`, or `key` without a prefix.
+pub(super) fn dotted(prefix: &str, key: &str) -> String {
+    if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
+}
+
+impl Node {
+    /// The kind and, where it is short, the value, for messages: "`3`", "the string `abc`", "a table".
+    pub fn describe(&self) -> String {
+        match &self.item {
+            Item::Text(text) if text.chars().count() <= 40 && !text.is_empty() => format!("the string `{}`", text.escape_debug()),
+            Item::Text(text) if text.is_empty() => "an empty string".to_owned(),
+            Item::Text(_) => "a string".to_owned(),
+            Item::Whole(int) => format!("`{int}`"),
+            Item::Number(number) => format!("`{number}`"),
+            Item::Flag(flag) => format!("`{flag}`"),
+            Item::Date(date) => format!("the date `{date}`"),
+            Item::List(_) => "a list".to_owned(),
+            Item::Table(_) => "a table".to_owned(),
+        }
+    }
+
+    /// The string, if it is one.
+    pub fn text(&self) -> Option<&str> {
+        if let Item::Text(text) = &self.item { Some(text) } else { None }
+    }
+
+    /// The whole number, if it is one.
+    pub fn whole(&self) -> Option<i64> {
+        if let Item::Whole(int) = self.item { Some(int) } else { None }
+    }
+
+    /// The finite number, if it is one.
+    pub fn number(&self) -> Option<f64> {
+        match self.item {
+            #[expect(clippy::cast_precision_loss, reason = "a number the user wrote as real; whole ones beyond 2^53 are rounded")]
+            Item::Whole(int) => Some(int as f64),
+            Item::Number(number) => Some(number).filter(|number| number.is_finite()),
+            _ => None,
+        }
+    }
+
+    /// The elements, if it is a list.
+    pub fn list(&self) -> Option<&[Node]> {
+        if let Item::List(list) = &self.item { Some(list) } else { None }
+    }
+
+    /// The table, if it is one.
+    pub fn table(&self) -> Option<&Table> {
+        if let Item::Table(table) = &self.item { Some(table) } else { None }
+    }
+
+    /// The value as JSON; numbers that JSON does not have become null, dates strings.
+    pub fn to_json(&self) -> serde_json::Value {
+        match &self.item {
+            Item::Text(text) => text.as_str().into(),
+            Item::Whole(int) => (*int).into(),
+            Item::Number(number) => (*number).into(),
+            Item::Flag(flag) => (*flag).into(),
+            Item::Date(date) => date.as_str().into(),
+            Item::List(list) => list.iter().map(Node::to_json).collect(),
+            Item::Table(table) => serde_json::Value::Object(table.entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect()),
+        }
+    }
+}
+
+/// The tree of a whole document; what is not TOML is reported, one problem a line.
+pub(super) fn parse(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> Table {
+    let (document, errors) = DeTable::parse_recoverable(text);
+    let mut lines = Vec::new();
+    for error in errors {
+        let span = error.span().unwrap_or(0..0);
+        let line = text.get(..span.start).unwrap_or_default().matches('\n').count();
+        // What follows the first mistake of a line is mostly its echo.
+        if !lines.contains(&line) {
+            lines.push(line);
+            let place = Place { source, start: span.start, end: span.end };
+            problems.push(syntax_problem(error.message(), place, text));
+        }
+    }
+    Reader { text, source, problems }.table(document.get_ref(), Form::Header)
+}
+
+fn syntax_problem(message: &str, place: Place, text: &str) -> Diagnostic {
+    if message == "duplicate key" {
+        let key = text.get(place.start..place.end).unwrap_or_default();
+        return Diagnostic::error(place, format!("`{key}` is there twice")).label("second time").help("keep one of the two");
+    }
+    let line = text.get(place.start..).unwrap_or_default();
+    let problem = Diagnostic::error(place, format!("this is not TOML: {message}"));
+    if message.contains("string values must be quoted") || line.starts_with(|first: char| first.is_alphabetic()) {
+        return problem.help("strings are written in quotes: name = \"value\"");
+    }
+    problem.help("https://toml.io describes the format; `hpsearch init` writes an example")
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    source: usize,
+    problems: &'a mut Vec<Diagnostic>,
+}
+
+impl Reader<'_> {
+    fn place(&self, span: std::ops::Range<usize>) -> Place {
+        Place { source: self.source, start: span.start, end: span.end }
+    }
+
+    fn table(&mut self, table: &DeTable<'_>, form: Form) -> Table {
+        let mut entries: Vec<Entry> = table
+            .iter()
+            .map(|(key, value)| Entry {
+                key: key.get_ref().to_string(),
+                place: self.place(key.span()),
+                value: self.node(value.get_ref(), value.span()),
+            })
+            .collect();
+        // The parser sorts by name; the order of the file is the order of the space and of messages.
+        entries.sort_by_key(|entry| entry.place);
+        Table { form, entries }
+    }
+
+    fn node(&mut self, value: &DeValue<'_>, span: std::ops::Range<usize>) -> Node {
+        let place = self.place(span);
+        let item = match value {
+            DeValue::String(text) => Item::Text(text.to_string()),
+            DeValue::Integer(int) => match i64::from_str_radix(int.as_str(), int.radix()) {
+                Ok(int) => Item::Whole(int),
+                Err(_) => self.too_large(place),
+            },
+            DeValue::Float(float) => match float.as_str().parse::<f64>() {
+                Ok(number) if number.is_finite() || float.as_str().contains("inf") || float.as_str().contains("nan") => Item::Number(number),
+                _ => self.too_large(place),
+            },
+            DeValue::Boolean(flag) => Item::Flag(*flag),
+            DeValue::Datetime(date) => Item::Date(date.to_string()),
+            DeValue::Array(array) => Item::List(self.list(array)),
+            DeValue::Table(table) => Item::Table(self.table(table, self.form(place))),
+        };
+        Node { place, item }
+    }
+
+    fn list(&mut self, array: &DeArray<'_>) -> Vec<Node> {
+        array.iter().map(|element| self.node(element.get_ref(), element.span())).collect()
+    }
+
+    fn form(&self, place: Place) -> Form {
+        match self.text.as_bytes().get(place.start) {
+            Some(b'{') => Form::Inline,
+            Some(b'[') => Form::Header,
+            _ => Form::Dotted,
+        }
+    }
+
+    fn too_large(&mut self, place: Place) -> Item {
+        let problem = Diagnostic::error(place, "this number is too large").label("whole numbers reach to 9223372036854775807, others to 1.8e308");
+        self.problems.push(problem);
+        Item::Whole(0)
+    }
+}

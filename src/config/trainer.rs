@@ -1,0 +1,196 @@
+//! `[trainer]` and `[data]`: fixed arguments and searched ones checked against the tables of arguments, alone and together.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+use super::diagnostic::{Diagnostic, Place};
+use super::keys;
+use super::space::{Parameter, Searched};
+use super::syntax::{Leaf, Table};
+use crate::arguments::{ARGUMENTS, Argument, ArgumentProblem, DATA_ARGUMENTS, DataArguments, TrainerArguments, check_values};
+use crate::params::{Params, Value};
+use crate::space::{Distribution, Space};
+
+/// Points of the space at which arguments are checked together; enough to meet a contradiction of two choices in ten.
+const PROBES: u32 = 128;
+
+/// Arguments with the places they are written at.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Arguments {
+    /// By their names in the table, aliases resolved.
+    pub values: BTreeMap<String, Json>,
+    places: BTreeMap<String, Place>,
+}
+
+/// Reads `[trainer]`: each argument on its own.
+pub(super) fn read_trainer(table: &Table, problems: &mut Vec<Diagnostic>) -> Arguments {
+    let mut arguments = Arguments::default();
+    for leaf in once_each(table, ARGUMENTS, problems) {
+        let name = canonical(ARGUMENTS, &leaf.name).to_owned();
+        let value = leaf.value.to_json();
+        arguments.places.insert(name.clone(), leaf.place);
+        match check_values(&leaf.name, std::slice::from_ref(&value)).into_iter().next() {
+            Some(problem) => problems.push(of_argument("trainer", &leaf, problem)),
+            None => {
+                arguments.values.insert(name, value);
+            }
+        }
+    }
+    arguments
+}
+
+/// Checks the searched parameters of a trainer study: each is an argument, takes all its values, and is not fixed too.
+pub(super) fn check_searched(searched: &Searched, arguments: &Arguments, problems: &mut Vec<Diagnostic>) {
+    let mut seen: BTreeMap<&str, &Parameter> = BTreeMap::new();
+    for parameter in &searched.parameters {
+        let name = parameter.dimension.name.as_str();
+        let argument = canonical(ARGUMENTS, name);
+        if let Some(place) = arguments.places.get(argument) {
+            let problem =
+                Diagnostic::error(parameter.place, format!("`{name}` is searched in [space] and fixed in [trainer]")).label("searched here");
+            problems.push(problem.related(*place, "fixed here").help("take it out of one of the two tables"));
+        }
+        if let Some(other) = seen.insert(argument, parameter) {
+            let message = format!("`{name}` and `{}` are the same argument", other.dimension.name);
+            problems.push(Diagnostic::error(parameter.place, message).related(other.place, "the other name").help("keep one of them"));
+        }
+        check_range(parameter, problems);
+    }
+}
+
+fn check_range(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
+    let name = &parameter.dimension.name;
+    let values: Vec<Json> = match &parameter.dimension.distribution {
+        Distribution::Choice { choices } => choices.iter().map(Value::to_json).collect(),
+        // The ends, and some between them: a real range is no range of whole numbers although its ends may be whole.
+        range => [0.0, 1.0, 0.11, 0.37, 0.53, 0.79].into_iter().map(|unit| range.from_unit(unit).to_json()).collect(),
+    };
+    let found = check_values(name, &values);
+    let Some(problem) = found.first().cloned() else { return };
+    let unknown = ARGUMENTS.iter().all(|argument| !names(argument).any(|known| known == name));
+    let place = if unknown { parameter.place } else { parameter.range };
+    let mut diagnostic = Diagnostic::error(place, problem.message);
+    if unknown {
+        diagnostic = diagnostic.label("a [trainer] study searches the trainer's arguments");
+    } else if matches!(parameter.dimension.distribution, Distribution::Float { .. })
+        && check_values(name, &[values[0].clone(), values[1].clone()]).is_empty()
+    {
+        diagnostic = diagnostic.help("for whole numbers write `int = [low, high]`");
+    }
+    diagnostic.help.extend(problem.help);
+    problems.push(diagnostic);
+}
+
+/// Checks fixed and searched arguments together at points all over the space: contradictions everywhere are an error, some a warning.
+pub(super) fn check_together(arguments: &Arguments, space: &Space, searched: &Searched, problems: &mut Vec<Diagnostic>) {
+    let mut failed = 0;
+    let mut first: Option<ArgumentProblem> = None;
+    for probe in 0..PROBES {
+        let mut values = arguments.values.clone();
+        for (name, value) in probe_point(space, probe).iter() {
+            values.insert(canonical(ARGUMENTS, name).to_owned(), value.to_json());
+        }
+        if let Err(found) = TrainerArguments::resolve(&values) {
+            failed += 1;
+            first = first.or(found.into_iter().next());
+        }
+    }
+    let Some(problem) = first else { return };
+    let key = canonical(ARGUMENTS, &problem.key).to_owned();
+    let dimension = searched.parameters.iter().find(|parameter| canonical(ARGUMENTS, &parameter.dimension.name) == key);
+    let place = arguments.places.get(&key).copied().or(dimension.map(|parameter| parameter.place));
+    let mut diagnostic = if failed == PROBES {
+        Diagnostic::error(place, problem.message)
+    } else {
+        let share = (failed * 100).div_ceil(PROBES);
+        Diagnostic::warning(place, format!("about {share} % of the space cannot be trained: {}", problem.message))
+            .help("such trials fail and count as failures")
+    };
+    diagnostic.help.extend(problem.help);
+    problems.push(diagnostic);
+}
+
+/// The `index`th of points spread evenly over the space: an additive recurrence with another irrational step in each dimension.
+fn probe_point(space: &Space, index: u32) -> Params {
+    let mut dimension = 0u32;
+    let point = space.assemble(&Params::new(), |searched, _| {
+        dimension += 1;
+        let step = (f64::from(dimension) * 0.618_033_988_749_894_9 + 0.414_213_562_373_095_05).fract();
+        Ok::<_, std::convert::Infallible>(searched.distribution.from_unit((f64::from(index) * step + 0.5).fract()))
+    });
+    let Ok(point) = point;
+    point
+}
+
+/// Reads `[data]`; file names become absolute, and the files must be there.
+pub(super) fn read_data(table: &Table, place: Place, base: &Path, problems: &mut Vec<Diagnostic>) -> BTreeMap<String, Json> {
+    let leaves = once_each(table, DATA_ARGUMENTS, problems);
+    let mut values: BTreeMap<String, Json> = leaves.iter().map(|leaf| (leaf.name.clone(), leaf.value.to_json())).collect();
+    for problem in DataArguments::resolve(&values).err().unwrap_or_default() {
+        match leaves.iter().find(|leaf| leaf.name == problem.key) {
+            Some(leaf) => problems.push(of_argument("data", leaf, problem)),
+            None => {
+                let mut diagnostic = Diagnostic::error(place, format!("[data]: {}", problem.message));
+                diagnostic.help.extend(problem.help);
+                problems.push(diagnostic);
+            }
+        }
+    }
+    for leaf in leaves.iter().filter(|leaf| ["train", "validation", "test"].contains(&leaf.name.as_str())) {
+        let Some(file) = leaf.value.text() else { continue };
+        let path = super::absolute(base, file);
+        if !path.is_file() {
+            let what = if path.is_dir() { "is a directory, not a file" } else { "no such file" };
+            let problem = Diagnostic::error(leaf.value.place, format!("`data.{}`: {what}", leaf.name)).label(what);
+            problems.push(problem.help(format!("looked for {}", path.display())).help("paths are relative to the study file"));
+        }
+        values.insert(leaf.name.clone(), path.to_string_lossy().into_owned().into());
+    }
+    values
+}
+
+/// The leaves of a table of arguments, each argument once whatever its spelling.
+fn once_each<'a>(table: &'a Table, arguments: &'static [Argument], problems: &mut Vec<Diagnostic>) -> Vec<Leaf<'a>> {
+    let mut leaves: Vec<Leaf<'a>> = Vec::new();
+    for leaf in table.leaves() {
+        let name = canonical(arguments, &leaf.name);
+        match leaves.iter().find(|earlier| canonical(arguments, &earlier.name) == name) {
+            Some(earlier) => {
+                let message = if earlier.name == leaf.name {
+                    format!("`{}` is there twice", leaf.name)
+                } else {
+                    format!("`{}` and `{}` are the same argument", leaf.name, earlier.name)
+                };
+                problems.push(Diagnostic::error(leaf.place, message).related(earlier.place, "first time").help("keep one of them"));
+            }
+            None => leaves.push(leaf),
+        }
+    }
+    leaves
+}
+
+fn of_argument(table: &str, leaf: &Leaf<'_>, problem: ArgumentProblem) -> Diagnostic {
+    let about_value = problem.message.starts_with(&format!("`{}` must", leaf.name));
+    let mut diagnostic = Diagnostic::error(if about_value { leaf.value.place } else { leaf.place }, problem.message);
+    diagnostic.help.extend(problem.help);
+    if diagnostic.help.is_empty()
+        && let Some(owner) = keys::owners(&leaf.name).next()
+    {
+        return diagnostic.help(format!("`{}` is a key of [{}]", leaf.name, owner.name));
+    }
+    if diagnostic.help.is_empty() {
+        return diagnostic.help(format!("`hpsearch schema` lists the keys of [{table}]"));
+    }
+    diagnostic
+}
+
+/// The name of the argument that `name` means, or `name` itself.
+fn canonical<'a>(arguments: &'static [Argument], name: &'a str) -> &'a str {
+    arguments.iter().find(|argument| names(argument).any(|known| known == name)).map_or(name, |argument| argument.name)
+}
+
+fn names(argument: &'static Argument) -> impl Iterator<Item = &'static str> {
+    std::iter::once(argument.name).chain(argument.aliases.iter().copied())
+}

@@ -1,0 +1,395 @@
+//! The search as a pure state machine: inputs in, effects out, no clock, no files, no dice of its own.
+//!
+//! [`Engine::step`] takes one input and returns effects in order. Whoever drives it makes every [`Effect::Append`] of a
+//! turn durable in one transaction *before* carrying out any other effect of that turn.
+
+mod ask;
+mod retention;
+pub mod simulator;
+mod stop;
+mod tell;
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::checkpoint::Checkpoint;
+use crate::device::Slot;
+use crate::event::{AttemptEnd, Event, Request};
+use crate::metric::Metrics;
+use crate::params::Params;
+use crate::policy::{PolicyError, UnknownPolicy};
+use crate::pruners::{self, Pruner};
+use crate::samplers::{self, Sampler};
+use crate::seed::SeedTree;
+use crate::study::{Milestones, Program, StepClock, StudySpec};
+use crate::time::Timestamp;
+use crate::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
+use crate::verdict::Verdict;
+use crate::view::StudyView;
+
+/// How long a trial that was asked to leave may take before it is killed.
+pub const GRACE: Duration = Duration::from_secs(30);
+
+/// Something the world tells the engine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// The runner is ready; the first input.
+    Begin {
+        /// Its process id.
+        pid: u32,
+        /// Its host.
+        host: String,
+    },
+    /// An attempt's process exists.
+    Launched {
+        /// Whose.
+        trial: TrialNumber,
+        /// Which.
+        attempt: AttemptNumber,
+        /// Process id.
+        pid: u32,
+        /// Start time of that process.
+        pid_started: u64,
+    },
+    /// A trial reported.
+    Report {
+        /// Whose.
+        trial: TrialNumber,
+        /// Of which attempt.
+        attempt: AttemptNumber,
+        /// Clock value.
+        step: u64,
+        /// What was measured.
+        metrics: Metrics,
+    },
+    /// A trial saved a checkpoint.
+    Checkpoint {
+        /// Whose.
+        trial: TrialNumber,
+        /// Of which attempt.
+        attempt: AttemptNumber,
+        /// Clock value of the state.
+        step: u64,
+        /// Where; absolute.
+        path: PathBuf,
+    },
+    /// An attempt's process is gone, or its job done.
+    Ended {
+        /// Whose.
+        trial: TrialNumber,
+        /// Which.
+        attempt: AttemptNumber,
+        /// How.
+        end: AttemptEnd,
+        /// One sentence from the process or about its exit.
+        message: Option<String>,
+    },
+    /// Someone asks something through the store.
+    Request {
+        /// The request's key.
+        id: i64,
+        /// What.
+        request: Request,
+    },
+    /// The first signal: checkpoint and leave.
+    Interrupt,
+    /// The second signal: kill.
+    KillAll,
+    /// Time passed.
+    Tick,
+}
+
+/// A trial for a slot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assignment {
+    /// The trial.
+    pub trial: TrialNumber,
+    /// The attempt.
+    pub attempt: AttemptNumber,
+    /// Where.
+    pub slot: Slot,
+    /// Its parameters.
+    pub params: Params,
+    /// The trial's seed.
+    pub seed: u64,
+    /// The checkpoint to go on from.
+    pub resume: Option<Checkpoint>,
+    /// Clock value where it shall pause.
+    pub until: Option<u64>,
+    /// Where it must report.
+    pub milestones: Milestones,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The study is over, with at least one complete trial.
+    Finished(String),
+    /// The budget ended without a complete trial.
+    NoValue(String),
+    /// Too many trials failed.
+    TooManyFailures(String),
+    /// The run was left; the study can go on.
+    Interrupted(String),
+    /// The search cannot go on.
+    Broken(String),
+}
+
+impl Outcome {
+    /// Why, one sentence.
+    pub fn reason(&self) -> &str {
+        match self {
+            Outcome::Finished(reason)
+            | Outcome::NoValue(reason)
+            | Outcome::TooManyFailures(reason)
+            | Outcome::Interrupted(reason)
+            | Outcome::Broken(reason) => reason,
+        }
+    }
+}
+
+/// Something for the world to do, after the turn's events are durable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Write this to the journal.
+    Append(Event),
+    /// Start an attempt.
+    Launch(Assignment),
+    /// Answer a report.
+    Answer {
+        /// Whose.
+        trial: TrialNumber,
+        /// Of which attempt.
+        attempt: AttemptNumber,
+        /// The answer.
+        verdict: Verdict,
+    },
+    /// Ask an attempt to checkpoint and leave.
+    Leave {
+        /// Whose.
+        trial: TrialNumber,
+        /// Which.
+        attempt: AttemptNumber,
+    },
+    /// Kill an attempt's processes.
+    Kill {
+        /// Whose.
+        trial: TrialNumber,
+        /// Which.
+        attempt: AttemptNumber,
+    },
+    /// Remove a dropped checkpoint's files.
+    Remove {
+        /// Whose.
+        trial: TrialNumber,
+        /// The checkpoint.
+        path: PathBuf,
+    },
+    /// Mark a request as served.
+    Serve {
+        /// The request's key.
+        id: i64,
+    },
+    /// The run is over: nothing follows.
+    Finish(Outcome),
+}
+
+/// Why a study cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A sampler or pruner that this hpsearch does not know.
+    #[error(transparent)]
+    Unknown(#[from] UnknownPolicy),
+    /// A sampler or pruner that does not fit the study.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// There is nowhere to run.
+    #[error("there is no slot to run trials on: check `[devices]`")]
+    NoSlot,
+}
+
+/// Why a running attempt was asked to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Leaving {
+    Pausing(String),
+    Stopping(String),
+    Draining,
+    Killed,
+    TimedOut(String),
+}
+
+/// A trial on a slot.
+#[derive(Clone, Debug)]
+struct Busy {
+    trial: TrialNumber,
+    attempt: AttemptNumber,
+    since: Timestamp,
+    leaving: Option<(Leaving, Timestamp)>,
+    kill_sent: bool,
+}
+
+/// What the run is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    Waiting,
+    Searching,
+    Draining(Outcome),
+    Over,
+}
+
+/// The state machine of one run of one study.
+pub struct Engine {
+    spec: StudySpec,
+    sampler: Box<dyn Sampler>,
+    pruner: Box<dyn Pruner>,
+    milestones: Milestones,
+    seeds: SeedTree,
+    view: StudyView,
+    slots: Vec<Slot>,
+    busy: Vec<Option<Busy>>,
+    queue: BTreeSet<TrialNumber>,
+    seen: HashSet<String>,
+    enqueued: u64,
+    exhausted: bool,
+    phase: Phase,
+    begun: Timestamp,
+    now: Timestamp,
+    effects: Vec<Effect>,
+}
+
+impl Engine {
+    /// An engine for `spec` whose journal folds to `view`, over `slots`.
+    pub fn new(spec: StudySpec, view: StudyView, slots: Vec<Slot>) -> Result<Self, EngineError> {
+        if slots.is_empty() {
+            return Err(EngineError::NoSlot);
+        }
+        let budget = full_trial(&spec);
+        let sampler = (samplers::find(&spec.sampler.name)?.build)(&spec.sampler, &spec.space)?;
+        let pruner = (pruners::find(&spec.pruner.name)?.build)(&spec.pruner, budget)?;
+        let milestones = pruner.milestones(budget);
+        let seen = view.trials.iter().map(|trial| trial.params.fingerprint()).collect();
+        let queue = view.trials.iter().filter(|trial| trial.state == TrialState::Queued).map(|trial| trial.number).collect();
+        let enqueued = view.trials.iter().filter(|trial| matches!(trial.origin, Origin::Enqueued(_))).count() as u64;
+        Ok(Engine {
+            seeds: SeedTree::new(spec.seed),
+            busy: slots.iter().map(|_| None).collect(),
+            spec,
+            sampler,
+            pruner,
+            milestones,
+            view,
+            slots,
+            queue,
+            seen,
+            enqueued,
+            exhausted: false,
+            phase: Phase::Waiting,
+            begun: Timestamp::default(),
+            now: Timestamp::default(),
+            effects: Vec::new(),
+        })
+    }
+
+    /// Takes one input; the effects are to be carried out in order, once their events are durable.
+    pub fn step(&mut self, now: Timestamp, input: Input) -> Vec<Effect> {
+        self.now = now;
+        match input {
+            Input::Begin { pid, host } => self.begin(pid, host),
+            _ if self.phase == Phase::Over => {}
+            Input::Launched { trial, attempt, pid, pid_started } => {
+                if self.slot_of(trial, attempt).is_some() {
+                    self.emit(Event::AttemptLaunched { trial, attempt, pid, pid_started });
+                }
+            }
+            Input::Report { trial, attempt, step, metrics } => self.report(trial, attempt, step, metrics),
+            Input::Checkpoint { trial, attempt, step, path } => self.checkpoint(trial, attempt, step, path),
+            Input::Ended { trial, attempt, end, message } => self.ended(trial, attempt, end, message),
+            Input::Request { id, request } => self.serve(id, &request),
+            Input::Interrupt => self.drain(Outcome::Interrupted("interrupted".to_owned())),
+            Input::KillAll => self.kill_all(),
+            Input::Tick => {}
+        }
+        self.mind_deadlines();
+        self.fill_slots();
+        std::mem::take(&mut self.effects)
+    }
+
+    /// The next moment at which something happens by itself: send a [`Input::Tick`] then.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        let leaves = self.busy.iter().flatten().filter(|busy| !busy.kill_sent).filter_map(|busy| self.attempt_deadline(busy));
+        leaves.chain(self.time_deadline()).min()
+    }
+
+    /// The state so far.
+    pub fn view(&self) -> &StudyView {
+        &self.view
+    }
+
+    /// The study as resolved.
+    pub fn spec(&self) -> &StudySpec {
+        &self.spec
+    }
+
+    /// Whether the run is over.
+    pub fn is_over(&self) -> bool {
+        self.phase == Phase::Over
+    }
+
+    fn begin(&mut self, pid: u32, host: String) {
+        self.begun = self.now;
+        self.phase = Phase::Searching;
+        self.emit(Event::RunnerStarted { pid, host, slots: self.slots.clone() });
+        self.recover();
+        self.mind_limits();
+    }
+
+    /// Closes the attempts that a dead runner left open.
+    fn recover(&mut self) {
+        let open: Vec<TrialNumber> = self.view.trials.iter().filter(|trial| trial.state == TrialState::Running).map(|trial| trial.number).collect();
+        for number in open {
+            let Some(trial) = self.view.trial(number) else { continue };
+            let Some(attempt) = trial.last_attempt() else { continue };
+            let (until, last) = (trial.until, trial.last());
+            let verdict = last.and_then(|(step, _)| trial.decision_at(step)).map(|decision| decision.verdict.clone());
+            let place = trial.newest_checkpoint().map_or("from the start".to_owned(), |checkpoint| format!("from step {}", checkpoint.step));
+            self.emit(Event::AttemptEnded { trial: number, attempt, end: AttemptEnd::Lost, reason: Some("the runner died".to_owned()) });
+            match verdict {
+                Some(Verdict::Stop(reason)) => self.finish_trial(number, TrialState::Pruned, None, Some(reason.0)),
+                Some(Verdict::Pause(reason)) => self.emit(Event::TrialPaused { trial: number, reason: reason.0 }),
+                _ => self.emit(Event::TrialQueued { trial: number, until, reason: format!("its runner died; goes on {place}") }),
+            }
+        }
+    }
+
+    /// Takes an event into the state and puts it out to be written.
+    fn emit(&mut self, event: Event) {
+        self.view.apply(self.now, &event);
+        match &event {
+            Event::TrialQueued { trial, .. } | Event::TrialCreated { trial, .. } => {
+                self.queue.insert(*trial);
+            }
+            Event::AttemptStarted { trial, .. } | Event::TrialFinished { trial, .. } | Event::TrialPaused { trial, .. } => {
+                self.queue.remove(trial);
+            }
+            _ => {}
+        }
+        self.effects.push(Effect::Append(event));
+    }
+
+    fn slot_of(&self, trial: TrialNumber, attempt: AttemptNumber) -> Option<usize> {
+        self.busy.iter().position(|busy| busy.as_ref().is_some_and(|busy| busy.trial == trial && busy.attempt == attempt))
+    }
+}
+
+/// Clock values of a full trial, where the study fixes them.
+pub fn full_trial(spec: &StudySpec) -> Option<u64> {
+    let Program::Trainer { arguments, .. } = &spec.program else { return None };
+    let number = |key: &str| arguments.get(key).and_then(serde_json::Value::as_f64).filter(|number| *number > 0.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive count of epochs or steps")]
+    match spec.step {
+        StepClock::Epoch => number("num_train_epochs").map(|epochs| epochs.ceil() as u64),
+        StepClock::Step => number("max_steps").map(|steps| steps as u64),
+        StepClock::Samples => None,
+    }
+}

@@ -1,0 +1,277 @@
+//! Runs an engine against scripted workers under a virtual clock: searches in microseconds, faults on demand.
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, HashMap};
+use std::time::Duration;
+
+use super::{Assignment, Effect, Engine, EngineError, Input, Outcome};
+use crate::device::{Device, Slot};
+use crate::event::{AttemptEnd, Event};
+use crate::metric::Metrics;
+use crate::params::Params;
+use crate::study::{FailureCause, StudySpec};
+use crate::time::Timestamp;
+use crate::trial::{AttemptNumber, TrialNumber};
+use crate::verdict::Verdict;
+use crate::view::StudyView;
+
+/// What goes wrong with a scripted worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Its process dies instead of reporting.
+    Crash,
+    /// It never says anything again.
+    Hang,
+    /// It reports NaN.
+    NotANumber,
+    /// It takes a hundred times as long for the step.
+    Slow,
+    /// Its program ends with an error.
+    Fail,
+}
+
+/// The value of a point at a step.
+pub type Curve = dyn Fn(&Params, u64) -> f64 + Send + Sync;
+
+/// The fault of an attempt at a step, if any.
+pub type Faults = dyn Fn(TrialNumber, AttemptNumber, u64) -> Option<Fault> + Send + Sync;
+
+/// A study with scripted workers.
+pub struct Simulation {
+    /// The study.
+    pub spec: StudySpec,
+    /// How many slots.
+    pub slots: usize,
+    /// Steps of a full trial.
+    pub steps: u64,
+    /// Virtual time of a step.
+    pub step_time: Duration,
+    /// Whether workers save a checkpoint before each report.
+    pub checkpoints: bool,
+    /// The objective.
+    pub curve: Box<Curve>,
+    /// What goes wrong.
+    pub faults: Box<Faults>,
+}
+
+/// The events of one turn: what one transaction writes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub events: Vec<Event>,
+}
+
+/// What a simulation did.
+#[derive(Debug)]
+pub struct Run {
+    /// All turns, those it went on from included.
+    pub turns: Vec<Turn>,
+    /// The state at the end.
+    pub view: StudyView,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Steps that workers carried out in this run.
+    pub steps: u64,
+}
+
+/// A scripted worker on its trial.
+struct Worker {
+    trial: TrialNumber,
+    attempt: AttemptNumber,
+    params: Params,
+    step: u64,
+}
+
+/// Something due at a moment; ties are broken by the order of scheduling.
+struct Due {
+    at: Timestamp,
+    order: u64,
+    what: What,
+}
+
+enum What {
+    Report(usize),
+    Ended(Input),
+}
+
+impl Ord for Due {
+    /// Reversed: a heap gives the largest first, and the earliest is wanted.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.order).cmp(&(self.at, self.order))
+    }
+}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Due {}
+
+impl Simulation {
+    /// A simulation without faults.
+    pub fn new(spec: StudySpec, slots: usize, steps: u64, curve: impl Fn(&Params, u64) -> f64 + Send + Sync + 'static) -> Self {
+        Simulation {
+            spec,
+            slots,
+            steps,
+            step_time: Duration::from_millis(100),
+            checkpoints: true,
+            curve: Box::new(curve),
+            faults: Box::new(|_, _, _| None),
+        }
+    }
+
+    /// Runs to the end, going on from a journal (empty: from the start).
+    pub fn run(&self, journal: &[Turn]) -> Result<Run, EngineError> {
+        let mut view = StudyView::new(&self.spec);
+        for turn in journal {
+            turn.events.iter().for_each(|event| view.apply(turn.at, event));
+        }
+        let slots = (0..self.slots).map(|index| Slot { index, device: Device::Sim(u32::try_from(index).unwrap_or(0)) }).collect();
+        let engine = Engine::new(self.spec.clone(), view, slots)?;
+        let now = journal.last().map_or(Timestamp(0), |turn| turn.at.after(Duration::from_secs(1)));
+        let mut world = World { simulation: self, engine, now, due: BinaryHeap::new(), scheduled: 0, workers: Vec::new(), turns: journal.to_vec(), places: HashMap::new(), steps: 0 };
+        let outcome = world.run();
+        Ok(Run { turns: world.turns, view: world.engine.view().clone(), outcome, steps: world.steps })
+    }
+}
+
+struct World<'a> {
+    simulation: &'a Simulation,
+    engine: Engine,
+    now: Timestamp,
+    due: BinaryHeap<Due>,
+    scheduled: u64,
+    workers: Vec<Worker>,
+    places: HashMap<(TrialNumber, AttemptNumber), usize>,
+    turns: Vec<Turn>,
+    steps: u64,
+}
+
+impl World<'_> {
+    fn run(&mut self) -> Outcome {
+        let mut inputs = vec![Input::Begin { pid: 1, host: "simulated".to_owned() }];
+        loop {
+            for input in std::mem::take(&mut inputs) {
+                if let Some(outcome) = self.turn(input) {
+                    return outcome;
+                }
+            }
+            let next = self.due.peek().map(|due| due.at);
+            let deadline = self.engine.deadline();
+            match (next, deadline) {
+                (None, None) => return Outcome::Broken("nothing is due, and the study is not over".to_owned()),
+                (Some(at), deadline) if deadline.is_none_or(|deadline| at <= deadline) => {
+                    self.now = self.now.max(at);
+                    if let Some(due) = self.due.pop() {
+                        inputs = self.inputs_of(due.what);
+                    }
+                }
+                (_, deadline) => {
+                    self.now = self.now.max(deadline.unwrap_or(self.now));
+                    inputs = vec![Input::Tick];
+                }
+            }
+        }
+    }
+
+    fn turn(&mut self, input: Input) -> Option<Outcome> {
+        let effects = self.engine.step(self.now, input);
+        let events: Vec<Event> = effects.iter().filter_map(|effect| if let Effect::Append(event) = effect { Some(event.clone()) } else { None }).collect();
+        if !events.is_empty() {
+            self.turns.push(Turn { at: self.now, events });
+        }
+        effects.into_iter().find_map(|effect| self.carry_out(effect))
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Option<Outcome> {
+        match effect {
+            Effect::Launch(assignment) => self.launch(assignment),
+            Effect::Answer { trial, attempt, verdict } => self.answer(trial, attempt, &verdict),
+            Effect::Leave { trial, attempt } => self.end(Duration::ZERO, trial, attempt, AttemptEnd::Interrupted),
+            Effect::Kill { trial, attempt } => self.end(Duration::ZERO, trial, attempt, AttemptEnd::Failed(FailureCause::WorkerLost)),
+            Effect::Finish(outcome) => return Some(outcome),
+            Effect::Append(_) | Effect::Remove { .. } | Effect::Serve { .. } => {}
+        }
+        None
+    }
+
+    fn launch(&mut self, assignment: Assignment) {
+        let step = assignment.resume.map_or(0, |checkpoint| checkpoint.step);
+        self.places.insert((assignment.trial, assignment.attempt), self.workers.len());
+        self.workers.push(Worker { trial: assignment.trial, attempt: assignment.attempt, params: assignment.params, step });
+        self.next_step(self.workers.len() - 1);
+    }
+
+    fn next_step(&mut self, index: usize) {
+        let worker = &mut self.workers[index];
+        worker.step += 1;
+        let (trial, attempt, step) = (worker.trial, worker.attempt, worker.step);
+        let fault = (self.simulation.faults)(trial, attempt, step);
+        let time = self.simulation.step_time * if fault == Some(Fault::Slow) { 100 } else { 1 };
+        if step > self.simulation.steps {
+            self.end(Duration::ZERO, trial, attempt, AttemptEnd::Completed);
+            return;
+        }
+        match fault {
+            Some(Fault::Hang) => {}
+            Some(Fault::Crash) => self.end(time, trial, attempt, AttemptEnd::Failed(FailureCause::WorkerLost)),
+            Some(Fault::Fail) => self.end(time, trial, attempt, AttemptEnd::Failed(FailureCause::Program)),
+            Some(Fault::NotANumber | Fault::Slow) | None => self.schedule(time, What::Report(index)),
+        }
+    }
+
+    fn schedule(&mut self, delay: Duration, what: What) {
+        self.scheduled += 1;
+        self.due.push(Due { at: self.now.after(delay), order: self.scheduled, what });
+    }
+
+    /// Ends an attempt after a delay: its end is an input in a turn of its own, like any other.
+    fn end(&mut self, delay: Duration, trial: TrialNumber, attempt: AttemptNumber, end: AttemptEnd) {
+        if self.places.remove(&(trial, attempt)).is_some() {
+            self.schedule(delay, What::Ended(Input::Ended { trial, attempt, end, message: None }));
+        }
+    }
+
+    fn inputs_of(&mut self, what: What) -> Vec<Input> {
+        let index = match what {
+            What::Ended(input) => return vec![input],
+            What::Report(index) => index,
+        };
+        let worker = &self.workers[index];
+        let (trial, attempt, step) = (worker.trial, worker.attempt, worker.step);
+        if !self.places.contains_key(&(trial, attempt)) {
+            return Vec::new();
+        }
+        self.steps += 1;
+        let is_nan = (self.simulation.faults)(trial, attempt, step) == Some(Fault::NotANumber);
+        let value = if is_nan { f64::NAN } else { (self.simulation.curve)(&worker.params, step) };
+        let metrics: Metrics = [(self.simulation.spec.objective().metric.clone(), value)].into_iter().collect();
+        let mut inputs = Vec::new();
+        if self.simulation.checkpoints {
+            let path = format!("/simulated/trial-{trial}/checkpoint-{step}").into();
+            inputs.push(Input::Checkpoint { trial, attempt, step, path });
+        }
+        inputs.push(Input::Report { trial, attempt, step, metrics });
+        inputs
+    }
+
+    fn answer(&mut self, trial: TrialNumber, attempt: AttemptNumber, verdict: &Verdict) {
+        let Some(index) = self.places.get(&(trial, attempt)).copied() else { return };
+        match verdict {
+            Verdict::Continue(_) => self.next_step(index),
+            Verdict::Pause(_) => self.end(Duration::ZERO, trial, attempt, AttemptEnd::Paused),
+            Verdict::Stop(_) => self.end(Duration::ZERO, trial, attempt, AttemptEnd::Stopped),
+        }
+    }
+}

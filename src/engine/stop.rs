@@ -1,0 +1,157 @@
+//! How a run ends: budgets, deadlines, requests, interrupts.
+
+use super::{Busy, Effect, Engine, GRACE, Leaving, Outcome, Phase};
+use crate::event::{Event, Request};
+use crate::metric::Score;
+use crate::time::Timestamp;
+use crate::trial::{TrialNumber, TrialState};
+
+impl Engine {
+    /// No new trials; running ones are asked to checkpoint and leave. The first reason given stays.
+    pub(super) fn drain(&mut self, outcome: Outcome) {
+        if self.phase != Phase::Searching {
+            return;
+        }
+        self.phase = Phase::Draining(outcome);
+        let deadline = self.now.after(GRACE);
+        for busy in self.busy.iter_mut().flatten().filter(|busy| busy.leaving.is_none()) {
+            busy.leaving = Some((Leaving::Draining, deadline));
+            self.effects.push(Effect::Leave { trial: busy.trial, attempt: busy.attempt });
+        }
+    }
+
+    /// Everything is killed; trials run again next time.
+    pub(super) fn kill_all(&mut self) {
+        self.drain(Outcome::Interrupted("interrupted".to_owned()));
+        for busy in self.busy.iter_mut().flatten().filter(|busy| !busy.kill_sent) {
+            busy.kill_sent = true;
+            busy.leaving.get_or_insert((Leaving::Draining, self.now));
+            self.effects.push(Effect::Kill { trial: busy.trial, attempt: busy.attempt });
+        }
+    }
+
+    pub(super) fn serve(&mut self, id: i64, request: &Request) {
+        match request {
+            Request::Stop => self.drain(Outcome::Interrupted("stopped on request".to_owned())),
+            Request::Kill { trial } => self.kill_trial(*trial),
+        }
+        self.effects.push(Effect::Serve { id });
+    }
+
+    fn kill_trial(&mut self, number: TrialNumber) {
+        if let Some(busy) = self.busy.iter_mut().flatten().find(|busy| busy.trial == number) {
+            busy.leaving = Some((Leaving::Killed, self.now.after(GRACE)));
+            busy.kill_sent = true;
+            self.effects.push(Effect::Kill { trial: number, attempt: busy.attempt });
+            return;
+        }
+        if self.view.trial(number).is_some_and(|trial| !trial.state.is_finished()) {
+            self.finish_trial(number, TrialState::Failed, None, Some("killed on request".to_owned()));
+        }
+    }
+
+    /// Kills what outstayed its grace or its `trial_time`, and ends the run when the study's time is over.
+    pub(super) fn mind_deadlines(&mut self) {
+        if matches!(self.phase, Phase::Waiting | Phase::Over) {
+            return;
+        }
+        for index in 0..self.busy.len() {
+            let Some(busy) = &self.busy[index] else { continue };
+            if busy.kill_sent || self.attempt_deadline(busy).is_none_or(|deadline| deadline > self.now) {
+                continue;
+            }
+            let Some(busy) = &mut self.busy[index] else { continue };
+            if busy.leaving.is_none() {
+                let limit = self.spec.budget.trial_time.unwrap_or_default();
+                let why = format!("ran longer than trial_time ({} s)", limit.as_secs_f64());
+                busy.leaving = Some((Leaving::TimedOut(why), self.now.after(GRACE)));
+            }
+            busy.kill_sent = true;
+            self.effects.push(Effect::Kill { trial: busy.trial, attempt: busy.attempt });
+        }
+        if self.phase == Phase::Searching && self.time_deadline().is_some_and(|deadline| deadline <= self.now) {
+            let reason = "the time budget is used up".to_owned();
+            self.drain(self.judge_end(reason));
+        }
+    }
+
+    pub(super) fn attempt_deadline(&self, busy: &Busy) -> Option<Timestamp> {
+        let leaving = busy.leaving.as_ref().map(|(_, deadline)| *deadline);
+        leaving.or_else(|| self.spec.budget.trial_time.map(|limit| busy.since.after(limit)))
+    }
+
+    pub(super) fn time_deadline(&self) -> Option<Timestamp> {
+        if self.phase != Phase::Searching {
+            return None;
+        }
+        let limit = i64::try_from(self.spec.budget.time?.as_micros()).unwrap_or(i64::MAX);
+        Some(Timestamp(self.begun.0.saturating_add(limit.saturating_sub(self.view.ran_micros).max(0))))
+    }
+
+    /// Ends the run when a limit other than the number of trials is reached.
+    pub(super) fn mind_limits(&mut self) {
+        let failed = self.view.counts.failed;
+        if self.spec.budget.failures.is_some_and(|limit| failed >= limit) {
+            let failures = self.view.trials.iter().filter(|trial| trial.state == TrialState::Failed);
+            let last = failures.max_by_key(|trial| trial.finished).and_then(|trial| trial.reason.clone()).unwrap_or_default();
+            self.drain(Outcome::TooManyFailures(format!("{failed} trials failed, as many as budget.failures allows; the last: {last}")));
+        }
+        let Some(target) = self.spec.budget.target else { return };
+        let direction = self.view.direction();
+        if let Some((number, value)) = self.view.best().and_then(|best| Some((best.number, best.value?)))
+            && Score::new(direction, value) <= Score::new(direction, target)
+        {
+            self.drain(Outcome::Finished(format!("trial {number} reached the target: {value} against {target}")));
+        }
+    }
+
+    /// Ends the run once nothing runs and nothing can be started.
+    pub(super) fn end_if_idle(&mut self) {
+        if self.busy.iter().any(Option::is_some) {
+            return;
+        }
+        let outcome = match &self.phase {
+            Phase::Waiting | Phase::Over => return,
+            Phase::Draining(Outcome::NoValue(reason)) if self.view.counts.complete > 0 => Outcome::Finished(reason.clone()),
+            Phase::Draining(outcome) => outcome.clone(),
+            Phase::Searching => self.judge_end(self.why_done()),
+        };
+        let reason = match &outcome {
+            Outcome::Finished(reason) | Outcome::NoValue(reason) | Outcome::TooManyFailures(reason) => {
+                self.close_study(reason.clone());
+                reason.clone()
+            }
+            Outcome::Interrupted(reason) | Outcome::Broken(reason) => reason.clone(),
+        };
+        let ran = self.now.since(self.begun).as_micros();
+        self.emit(Event::RunnerStopped { reason, ran_micros: i64::try_from(ran).unwrap_or(i64::MAX) });
+        self.phase = Phase::Over;
+        self.effects.push(Effect::Finish(outcome));
+    }
+
+    fn why_done(&self) -> String {
+        match (self.exhausted, self.spec.budget.trials) {
+            (true, _) => format!("every point of the space was tried ({} trials)", self.view.trials.len()),
+            (false, Some(limit)) => format!("the budget of {limit} trials is used up"),
+            (false, None) => "there is nothing left to do".to_owned(),
+        }
+    }
+
+    fn judge_end(&self, reason: String) -> Outcome {
+        if self.view.counts.complete > 0 { Outcome::Finished(reason) } else { Outcome::NoValue(format!("{reason}, and no trial completed")) }
+    }
+
+    /// Paused trials that were never promoted count as pruned; then the study is over.
+    fn close_study(&mut self, reason: String) {
+        let paused: Vec<TrialNumber> =
+            self.view.trials.iter().filter(|trial| trial.state == TrialState::Paused).map(|trial| trial.number).collect();
+        for number in paused {
+            let why = self.view.trial(number).and_then(|trial| trial.reason.clone()).unwrap_or_default();
+            self.emit(Event::TrialFinished { trial: number, state: TrialState::Pruned, value: None, reason: Some(format!("never promoted: {why}")) });
+            self.drop_after_finish(number);
+        }
+        if self.view.finished.is_none() {
+            self.emit(Event::StudyFinished { reason });
+        }
+    }
+}

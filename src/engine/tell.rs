@@ -1,0 +1,136 @@
+//! What a trial tells: reports and their verdicts, checkpoints, and how its attempts end.
+
+use std::path::PathBuf;
+
+use super::{Effect, Engine, GRACE, Leaving};
+use crate::event::{AttemptEnd, Event};
+use crate::history::History;
+use crate::metric::Metrics;
+use crate::pruners::Case;
+use crate::study::FailureCause;
+use crate::trial::{AttemptNumber, TrialNumber, TrialState};
+use crate::verdict::Verdict;
+
+impl Engine {
+    pub(super) fn report(&mut self, number: TrialNumber, attempt: AttemptNumber, step: u64, metrics: Metrics) {
+        let Some(slot) = self.slot_of(number, attempt) else { return };
+        let Some(trial) = self.view.trial(number) else { return };
+        let judged = trial.curve.binary_search_by_key(&step, |(at, _)| *at).is_ok();
+        let earlier = trial.decision_at(step).map(|decision| decision.verdict.clone());
+        let counts = metrics.get(&self.spec.objective().metric).is_some();
+        self.emit(Event::Reported { trial: number, attempt, step, metrics });
+        if !counts {
+            return;
+        }
+        // A decision once given at a step is never asked for again: a rerun hears what was said before.
+        let verdict = if judged { earlier.unwrap_or(Verdict::GO_ON) } else { self.judge(number, step) };
+        if let (false, Some(_)) = (judged, verdict.reason()) {
+            self.emit(Event::Decided { trial: number, step, verdict: verdict.clone() });
+        }
+        self.drop_superseded(number);
+        let leaving = match &verdict {
+            Verdict::Continue(_) => None,
+            Verdict::Pause(reason) => Some(Leaving::Pausing(reason.0.clone())),
+            Verdict::Stop(reason) => Some(Leaving::Stopping(reason.0.clone())),
+        };
+        if let (Some(leaving), Some(busy)) = (leaving, self.busy[slot].as_mut()) {
+            // A trial that is leaving for another reason keeps it: only its first word counts.
+            busy.leaving.get_or_insert((leaving, self.now.after(GRACE)));
+        }
+        self.effects.push(Effect::Answer { trial: number, attempt, verdict });
+    }
+
+    fn judge(&self, number: TrialNumber, step: u64) -> Verdict {
+        let Some(trial) = self.view.trial(number) else { return Verdict::GO_ON };
+        self.pruner.judge(&Case { history: History::new(&self.view), trial, step })
+    }
+
+    pub(super) fn checkpoint(&mut self, number: TrialNumber, attempt: AttemptNumber, step: u64, path: PathBuf) {
+        if self.slot_of(number, attempt).is_none() {
+            return;
+        }
+        self.emit(Event::CheckpointSaved { trial: number, step, path });
+        self.drop_superseded(number);
+    }
+
+    pub(super) fn ended(&mut self, number: TrialNumber, attempt: AttemptNumber, end: AttemptEnd, message: Option<String>) {
+        let Some(slot) = self.slot_of(number, attempt) else { return };
+        let Some(busy) = self.busy[slot].take() else { return };
+        let leaving = busy.leaving.map(|(leaving, _)| leaving);
+        let end = match (&leaving, end) {
+            (Some(Leaving::TimedOut(_)), AttemptEnd::Failed(_) | AttemptEnd::Interrupted) => AttemptEnd::Failed(FailureCause::Timeout),
+            (Some(Leaving::Pausing(_)), AttemptEnd::Completed | AttemptEnd::Failed(_) | AttemptEnd::Interrupted) => AttemptEnd::Paused,
+            (Some(Leaving::Stopping(_)), AttemptEnd::Completed | AttemptEnd::Failed(_) | AttemptEnd::Interrupted) => AttemptEnd::Stopped,
+            (Some(Leaving::Draining), AttemptEnd::Failed(_)) => AttemptEnd::Interrupted,
+            (_, end) => end,
+        };
+        self.emit(Event::AttemptEnded { trial: number, attempt, end: end.clone(), reason: message.clone() });
+        match (end, leaving) {
+            (AttemptEnd::Failed(_) | AttemptEnd::Interrupted, Some(Leaving::Killed)) => self.fail(number, "killed on request".to_owned()),
+            (AttemptEnd::Completed, _) => self.complete(number),
+            (AttemptEnd::Paused, leaving) => {
+                let reason = match leaving {
+                    Some(Leaving::Pausing(reason)) => reason,
+                    _ => message.unwrap_or_else(|| "paused".to_owned()),
+                };
+                self.emit(Event::TrialPaused { trial: number, reason });
+            }
+            (AttemptEnd::Stopped, leaving) => {
+                let reason = match leaving {
+                    Some(Leaving::Stopping(reason)) => Some(reason),
+                    _ => message,
+                };
+                self.finish_trial(number, TrialState::Pruned, None, reason);
+            }
+            (AttemptEnd::Diverged, _) => {
+                let detail = message.map_or_else(String::new, |message| format!(": {message}"));
+                self.finish_trial(number, TrialState::Pruned, None, Some(format!("diverged{detail}")));
+            }
+            (AttemptEnd::Interrupted | AttemptEnd::Lost, _) => self.requeue(number, "interrupted"),
+            (AttemptEnd::Failed(cause), leaving) => {
+                let message = match leaving {
+                    Some(Leaving::TimedOut(why)) => why,
+                    _ => message.unwrap_or_else(|| "failed without a word".to_owned()),
+                };
+                self.retry_or_fail(number, cause, message);
+            }
+        }
+    }
+
+    fn complete(&mut self, number: TrialNumber) {
+        let value = self.view.trial(number).and_then(|trial| self.view.value_of(trial));
+        match value {
+            Some(value) => self.finish_trial(number, TrialState::Complete, Some(value), None),
+            None => {
+                let metric = &self.spec.objective().metric;
+                let why = format!("reported no value: it ended without a line `@hpsearch {{\"step\": .., \"{metric}\": ..}}`");
+                self.fail(number, why);
+            }
+        }
+    }
+
+    fn requeue(&mut self, number: TrialNumber, why: &str) {
+        let Some(trial) = self.view.trial(number) else { return };
+        let place = trial.newest_checkpoint().map_or("from the start".to_owned(), |checkpoint| format!("from step {}", checkpoint.step));
+        self.emit(Event::TrialQueued { trial: number, until: trial.until, reason: format!("{why}; goes on {place}") });
+    }
+
+    fn retry_or_fail(&mut self, number: TrialNumber, cause: FailureCause, message: String) {
+        let failures = self.view.trial(number).map_or(0, |trial| trial.failures);
+        if self.spec.retry.on.contains(&cause) && failures <= self.spec.retry.max {
+            self.requeue(number, &format!("{message} (retry {failures} of {})", self.spec.retry.max));
+        } else {
+            self.fail(number, message);
+        }
+    }
+
+    fn fail(&mut self, number: TrialNumber, reason: String) {
+        self.finish_trial(number, TrialState::Failed, None, Some(reason));
+    }
+
+    pub(super) fn finish_trial(&mut self, number: TrialNumber, state: TrialState, value: Option<f64>, reason: Option<String>) {
+        self.emit(Event::TrialFinished { trial: number, state, value, reason });
+        self.drop_after_finish(number);
+        self.mind_limits();
+    }
+}

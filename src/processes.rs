@@ -1,0 +1,138 @@
+//! What the system says about processes: start times, descendants, and killing whole trees of them (Linux `/proc`).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+/// A process's start time in clock ticks since boot; `None` if there is no such process (or it is a zombie).
+pub fn start_time(pid: u32) -> Option<u64> {
+    let stat = stat(pid)?;
+    if stat.state == b'Z' { None } else { Some(stat.started) }
+}
+
+/// Whether the process with this id is the one that started then.
+pub fn is_alive(pid: u32, started: u64) -> bool {
+    start_time(pid) == Some(started)
+}
+
+struct Stat {
+    state: u8,
+    parent: u32,
+    started: u64,
+}
+
+/// Reads `/proc/PID/stat`; the command name in parentheses may hold anything, so fields are counted after the last `)`.
+fn stat(pid: u32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    Some(Stat { state: *fields.first()?.as_bytes().first()?, parent: fields.get(1)?.parse().ok()?, started: fields.get(19)?.parse().ok()? })
+}
+
+fn all() -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Every process below `root`, children's children included; zombies too.
+pub fn descendants(root: u32) -> BTreeSet<u32> {
+    let parents: Vec<(u32, u32)> = all().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
+    let mut found = BTreeSet::from([root]);
+    loop {
+        let before = found.len();
+        for (pid, parent) in &parents {
+            if found.contains(parent) {
+                found.insert(*pid);
+            }
+        }
+        if found.len() == before {
+            break;
+        }
+    }
+    found.remove(&root);
+    found
+}
+
+/// Direct children of `parent`.
+pub fn children(parent: u32) -> Vec<u32> {
+    all().into_iter().filter(|pid| stat(*pid).is_some_and(|stat| stat.parent == parent)).collect()
+}
+
+/// Sends SIGKILL; a process that is gone already is no error.
+pub fn kill(pid: u32) {
+    signal(pid, Signal::KILL);
+}
+
+/// Sends a signal; a process that is gone already is no error.
+pub fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _gone_already = kill_process(pid, signal);
+    }
+}
+
+/// Kills `root`'s descendants again and again until none is left or `patience` is over; `root` is this process or one
+/// whose orphans this process inherits. Returns how many were left.
+pub fn kill_descendants(root: u32, keep: &BTreeSet<u32>, patience: Duration) -> usize {
+    let until = Instant::now() + patience;
+    loop {
+        reap(keep);
+        let mut kept = keep.clone();
+        for pid in keep {
+            kept.extend(descendants(*pid));
+        }
+        let left: Vec<u32> = descendants(root).into_iter().filter(|pid| !kept.contains(pid)).collect();
+        if left.is_empty() || Instant::now() >= until {
+            return left.len();
+        }
+        left.iter().for_each(|pid| kill(*pid));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Takes the exit codes of dead children that nobody else waits for.
+fn reap(keep: &BTreeSet<u32>) {
+    for pid in children(std::process::id()) {
+        if keep.contains(&pid) {
+            continue;
+        }
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            let _not_dead_yet = waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+    }
+}
+
+/// Processes whose environment holds all of these `NAME=value` entries, this process excluded.
+pub fn with_environment(entries: &[String]) -> Vec<u32> {
+    let mine = std::process::id();
+    let holds = |pid: &u32| {
+        let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
+        entries.iter().all(|entry| environment.split(|byte| *byte == 0).any(|found| found == entry.as_bytes()))
+    };
+    all().into_iter().filter(|pid| *pid != mine).filter(holds).collect()
+}
+
+/// This machine's name.
+pub fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_its_children_are_found() {
+        let mine = std::process::id();
+        let started = start_time(mine).unwrap();
+        assert!(is_alive(mine, started));
+        assert!(!is_alive(mine, started + 1));
+        let mut child = std::process::Command::new("sleep").arg("60").env("HPSEARCH_TEST_MARK", "processes").spawn().unwrap();
+        assert!(descendants(mine).contains(&child.id()));
+        assert!(with_environment(&["HPSEARCH_TEST_MARK=processes".to_owned()]).contains(&child.id()));
+        kill(child.id());
+        child.wait().unwrap();
+        assert!(start_time(child.id()).is_none());
+    }
+}

@@ -1,0 +1,251 @@
+//! The one loop that drives a study: waits for an input, asks the engine, writes, and only then acts.
+
+pub mod inline;
+pub mod launcher;
+mod listener;
+pub mod process;
+pub mod signals;
+pub mod slots;
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+
+use crate::device::Slot;
+use crate::engine::{Effect, Engine, EngineError, Input, Outcome};
+use crate::event::{AttemptEnd, Event, Seq};
+use crate::processes;
+use crate::reporters::{Happening, Reporter};
+use crate::storage::{Holder, Lease, Storage, StorageError, StoredStudy, Takeover};
+use crate::study::FailureCause;
+use crate::time::Timestamp;
+use crate::trial::{AttemptNumber, TrialNumber};
+use launcher::{Job, Launcher};
+
+/// How often the store is asked for requests, at least.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Inputs taken into one turn, at most: a bound on the size of a transaction.
+const INPUTS_A_TURN: usize = 1024;
+
+/// Why a run ended without an outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum RunnerError {
+    /// The store failed, is held by someone else, or was taken over.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The study cannot be run.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The system refused something.
+    #[error("cannot {doing}")]
+    System {
+        /// What was being done.
+        doing: &'static str,
+        /// The system's error.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// The present moment.
+pub fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// This process, as the holder of a lease.
+pub fn this_process() -> Holder {
+    let pid = std::process::id();
+    Holder { pid, pid_started: processes::start_time(pid).unwrap_or(0), host: processes::host() }
+}
+
+/// Takes the lease of a study: at once if nobody holds it or its holder is dead (or was on another host and is known to be).
+pub fn take_lease(storage: &mut dyn Storage, study: &StoredStudy) -> Result<Lease, StorageError> {
+    let me = this_process();
+    let takeover = match storage.summary(study.id)?.held {
+        Some(held) if held.holder.host == me.host && !processes::is_alive(held.holder.pid, held.holder.pid_started) => Takeover::From(held.epoch),
+        _ => Takeover::IfFree,
+    };
+    storage.acquire(study.id, &me, now(), takeover)
+}
+
+/// A run of one study: the lease is held from [`Runner::start`] to the end of [`Runner::run`].
+pub struct Runner<'a> {
+    storage: &'a mut dyn Storage,
+    lease: Lease,
+    engine: Engine,
+    launcher: Box<dyn Launcher + 'a>,
+    jobs: HashMap<(TrialNumber, AttemptNumber), Box<dyn Job>>,
+    reporters: Vec<(Box<dyn Reporter>, Box<dyn Write + 'a>)>,
+    files: PathBuf,
+    tx: Sender<Input>,
+    rx: Receiver<Input>,
+}
+
+impl<'a> Runner<'a> {
+    /// Takes the lease, reads the state, and clears away what a dead runner left running.
+    pub fn start(storage: &'a mut dyn Storage, study: &StoredStudy, slots: Vec<Slot>, launcher: Box<dyn Launcher + 'a>, store: &Path) -> Result<Self, RunnerError> {
+        let lease = take_lease(storage, study)?;
+        clear_leftovers(storage, study, store)?;
+        let view = storage.view(study.id)?;
+        let engine = Engine::new(study.spec.clone(), view, slots)?;
+        let (tx, rx) = unbounded();
+        let files = crate::paths::files_directory(&study.spec, store);
+        Ok(Runner { storage, lease, engine, launcher, jobs: HashMap::new(), reporters: Vec::new(), files, tx, rx })
+    }
+
+    /// Adds a reporter, which is told of every event once it is durable, and the stream it writes to.
+    pub fn report_to(&mut self, reporter: Box<dyn Reporter>, out: Box<dyn Write + 'a>) {
+        self.reporters.push((reporter, out));
+    }
+
+    /// Where inputs from outside (signals) go.
+    pub fn inputs(&self) -> Sender<Input> {
+        self.tx.clone()
+    }
+
+    /// Runs to the end. Whatever happens, no process of a trial is left, and the lease is given back.
+    pub fn run(mut self) -> Result<Outcome, RunnerError> {
+        let result = self.run_loop();
+        for job in self.jobs.values_mut() {
+            job.kill();
+        }
+        self.jobs.clear();
+        self.launcher.shut_down();
+        self.launcher.sweep();
+        if let Ok(outcome) = &result {
+            let view = self.engine.view();
+            self.reporters.retain_mut(|(reporter, out)| reporter.study_ended(out, now(), outcome.reason(), view).is_ok());
+        }
+        // The lease of a process that is gone is taken over anyway: failing to give it back loses nothing.
+        let _taken_over_later = self.storage.release(&self.lease);
+        result
+    }
+
+    fn run_loop(&mut self) -> Result<Outcome, RunnerError> {
+        let (spec, view) = (self.engine.spec(), self.engine.view());
+        self.reporters.retain_mut(|(reporter, out)| reporter.study_started(out, now(), spec, view).is_ok());
+        let begin = Input::Begin { pid: std::process::id(), host: processes::host() };
+        let mut inputs = vec![begin];
+        loop {
+            if let Some(outcome) = self.turn(std::mem::take(&mut inputs))? {
+                return Ok(outcome);
+            }
+            inputs = self.wait()?;
+        }
+    }
+
+    /// The next inputs: what has arrived, else a tick at the engine's deadline; requests are looked for now and then.
+    fn wait(&mut self) -> Result<Vec<Input>, RunnerError> {
+        loop {
+            let until_deadline = self.engine.deadline().map_or(LOOK, |deadline| deadline.since(now()));
+            match self.rx.recv_timeout(until_deadline.min(LOOK)) {
+                Ok(first) => {
+                    let mut inputs = vec![first];
+                    inputs.extend(self.rx.try_iter().take(INPUTS_A_TURN));
+                    return Ok(inputs);
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+            if self.engine.deadline().is_some_and(|deadline| deadline <= now()) {
+                return Ok(vec![Input::Tick]);
+            }
+            if self.storage.changed()? {
+                let requests = self.storage.pending_requests(self.lease.study)?;
+                if !requests.is_empty() {
+                    return Ok(requests.into_iter().map(|stored| Input::Request { id: stored.id, request: stored.request }).collect());
+                }
+            }
+        }
+    }
+
+    /// One turn: decide, write everything in one transaction, then act.
+    fn turn(&mut self, inputs: Vec<Input>) -> Result<Option<Outcome>, RunnerError> {
+        let at = now();
+        let lost = inputs.iter().any(|input| matches!(input, Input::Ended { end: AttemptEnd::Failed(_) | AttemptEnd::Interrupted, .. }));
+        if lost {
+            self.launcher.sweep();
+        }
+        let mut effects = Vec::new();
+        for input in inputs {
+            if let Input::Ended { trial, attempt, .. } = &input {
+                self.jobs.remove(&(*trial, *attempt));
+            }
+            effects.extend(self.engine.step(at, input));
+        }
+        let events: Vec<Event> = effects.iter().filter_map(|effect| if let Effect::Append(event) = effect { Some(event.clone()) } else { None }).collect();
+        if !events.is_empty() {
+            let last = self.storage.append(&self.lease, at, &events)?;
+            let (first, view) = (last.0 + 1 - i64::try_from(events.len()).unwrap_or(0), self.engine.view());
+            // A reporter whose stream is closed (`| head`) is let go; the study goes on.
+            self.reporters.retain_mut(|(reporter, out)| {
+                let mut happenings = (first..).zip(&events).map(|(seq, event)| Happening { seq: Seq(seq), at, event, view });
+                happenings.all(|happening| reporter.event(out, &happening).is_ok())
+            });
+        }
+        for effect in effects {
+            if let Some(outcome) = self.carry_out(effect)? {
+                return Ok(Some(outcome));
+            }
+        }
+        Ok(None)
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Result<Option<Outcome>, RunnerError> {
+        match effect {
+            Effect::Append(_) => {}
+            Effect::Launch(assignment) => {
+                let key = (assignment.trial, assignment.attempt);
+                match self.launcher.launch(&assignment, &self.tx) {
+                    Ok(job) => drop(self.jobs.insert(key, job)),
+                    Err(error) => {
+                        let end = AttemptEnd::Failed(FailureCause::Program);
+                        let _own_channel = self.tx.send(Input::Ended { trial: key.0, attempt: key.1, end, message: Some(error.why) });
+                    }
+                }
+            }
+            Effect::Answer { trial, attempt, verdict } => self.with_job(trial, attempt, |job| job.answer(&verdict)),
+            Effect::Leave { trial, attempt } => self.with_job(trial, attempt, Job::leave),
+            Effect::Kill { trial, attempt } => self.with_job(trial, attempt, Job::kill),
+            Effect::Remove { path, .. } => self.remove_files(&path),
+            Effect::Serve { id } => self.storage.serve_request(&self.lease, now(), id)?,
+            Effect::Finish(outcome) => return Ok(Some(outcome)),
+        }
+        Ok(None)
+    }
+
+    fn with_job(&mut self, trial: TrialNumber, attempt: AttemptNumber, act: impl FnOnce(&mut (dyn Job + 'static))) {
+        if let Some(job) = self.jobs.get_mut(&(trial, attempt)) {
+            act(job.as_mut());
+        }
+    }
+
+    /// Removes a dropped checkpoint, if it lies where trials' files lie: what a command registered elsewhere is its own.
+    fn remove_files(&self, path: &Path) {
+        if !path.starts_with(&self.files) || path.components().any(|part| part == std::path::Component::ParentDir) {
+            return;
+        }
+        // Not removed now, it is found as unreferenced later: nothing depends on it.
+        let _found_later = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+    }
+}
+
+/// Kills what a dead runner of this study left behind: recorded processes that still are the same, and whoever carries
+/// this study's name and store in its environment.
+fn clear_leftovers(storage: &dyn Storage, study: &StoredStudy, store: &Path) -> Result<(), RunnerError> {
+    let open = storage.attempts(study.id, None)?.into_iter().filter(|attempt| attempt.end.is_none());
+    for (pid, started) in open.filter_map(|attempt| attempt.process) {
+        if processes::is_alive(pid, started) {
+            processes::descendants(pid).into_iter().for_each(processes::kill);
+            processes::kill(pid);
+        }
+    }
+    let mine = processes::descendants(std::process::id());
+    let marks = [format!("HPSEARCH_STORE={}", store.display()), format!("HPSEARCH_STUDY={}", study.spec.name)];
+    processes::with_environment(&marks).into_iter().filter(|pid| !mine.contains(pid)).for_each(processes::kill);
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! Trials as threads of this process: the objective is a Rust closure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+use super::launcher::{Job, LaunchError, Launcher};
+use crate::engine::{Assignment, Input};
+use crate::event::AttemptEnd;
+use crate::params::{Params, Value};
+use crate::study::FailureCause;
+use crate::trial::{AttemptNumber, TrialNumber};
+use crate::verdict::Verdict;
+
+/// What a trial's closure returns when it did not fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TrialEnd {
+    /// It ran to its end.
+    Finished,
+    /// It left because [`TrialContext::report`] said so.
+    Left,
+}
+
+/// Why a trial's closure failed; any error converts into it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct TrialError(pub String);
+
+/// What a closure gets.
+pub struct TrialContext {
+    number: TrialNumber,
+    attempt: AttemptNumber,
+    params: Params,
+    seed: u64,
+    metric: String,
+    inputs: Sender<Input>,
+    verdicts: Receiver<Verdict>,
+    leave: Arc<AtomicBool>,
+    told: Option<Verdict>,
+}
+
+/// An answer to a report: whether to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GoOn {
+    /// Go on.
+    Yes,
+    /// Return [`TrialEnd::Left`].
+    No,
+}
+
+impl TrialContext {
+    /// The trial's number.
+    pub fn number(&self) -> TrialNumber {
+        self.number
+    }
+
+    /// Its parameters.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// A seed of its own.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The numeric parameter `name`; an error names what is missing.
+    pub fn number_of(&self, name: &str) -> Result<f64, TrialError> {
+        self.params.get(name).and_then(Value::as_number).ok_or_else(|| TrialError(format!("there is no numeric parameter `{name}` in this trial")))
+    }
+
+    /// Reports the study's metric at a clock value, and waits for the answer.
+    pub fn report(&mut self, step: u64, value: f64) -> GoOn {
+        let metric = self.metric.clone();
+        self.report_metrics(step, BTreeMap::from([(metric, value)]))
+    }
+
+    /// Reports several metrics; there is an answer to wait for if the study's own is among them.
+    pub fn report_metrics(&mut self, step: u64, metrics: BTreeMap<String, f64>) -> GoOn {
+        let waits = metrics.contains_key(&self.metric);
+        let metrics = metrics.into_iter().collect();
+        let sent = self.inputs.send(Input::Report { trial: self.number, attempt: self.attempt, step, metrics });
+        if sent.is_ok() && waits {
+            match self.verdicts.recv() {
+                Ok(Verdict::Continue(_)) => {}
+                Ok(verdict) => self.told = Some(verdict),
+                Err(_) => self.leave.store(true, Ordering::Relaxed),
+            }
+        }
+        if self.told.is_some() || self.leave.load(Ordering::Relaxed) { GoOn::No } else { GoOn::Yes }
+    }
+}
+
+/// The objective of a study as a closure.
+pub type Objective = dyn Fn(&mut TrialContext) -> Result<TrialEnd, TrialError> + Send + Sync;
+
+/// Starts a thread for each attempt.
+pub struct InlineLauncher {
+    objective: Arc<Objective>,
+    metric: String,
+}
+
+impl InlineLauncher {
+    /// A launcher of `objective`, which reports `metric`.
+    pub fn new(objective: Arc<Objective>, metric: String) -> Self {
+        InlineLauncher { objective, metric }
+    }
+}
+
+impl Launcher for InlineLauncher {
+    fn launch(&mut self, assignment: &Assignment, inputs: &Sender<Input>) -> Result<Box<dyn Job>, LaunchError> {
+        let (verdict_tx, verdicts) = unbounded();
+        let leave = Arc::new(AtomicBool::new(false));
+        let mut context = TrialContext {
+            number: assignment.trial,
+            attempt: assignment.attempt,
+            params: assignment.params.clone(),
+            seed: assignment.seed,
+            metric: self.metric.clone(),
+            inputs: inputs.clone(),
+            verdicts,
+            leave: Arc::clone(&leave),
+            told: None,
+        };
+        let objective = Arc::clone(&self.objective);
+        let thread = std::thread::Builder::new().name(format!("trial {}", assignment.trial));
+        let spawned = thread.spawn(move || {
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| objective(&mut context)));
+            let (end, message) = end_of(result, &context);
+            let _runner_gone = context.inputs.send(Input::Ended { trial: context.number, attempt: context.attempt, end, message });
+        });
+        spawned.map_err(|error| LaunchError { why: format!("cannot start a thread: {error}") })?;
+        Ok(Box::new(InlineJob { verdicts: verdict_tx, leave }))
+    }
+}
+
+fn end_of(result: std::thread::Result<Result<TrialEnd, TrialError>>, context: &TrialContext) -> (AttemptEnd, Option<String>) {
+    match (result, &context.told) {
+        (Ok(Ok(TrialEnd::Finished)), _) => (AttemptEnd::Completed, None),
+        (Ok(Ok(TrialEnd::Left)), Some(Verdict::Pause(_))) => (AttemptEnd::Paused, None),
+        (Ok(Ok(TrialEnd::Left)), Some(Verdict::Stop(_))) => (AttemptEnd::Stopped, None),
+        (Ok(Ok(TrialEnd::Left)), _) => (AttemptEnd::Interrupted, None),
+        (Ok(Err(error)), _) => (AttemptEnd::Failed(FailureCause::Program), Some(error.to_string())),
+        (Err(panic), _) => {
+            let text = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            (AttemptEnd::Failed(FailureCause::Program), Some(format!("panicked: {}", text.unwrap_or_default())))
+        }
+    }
+}
+
+struct InlineJob {
+    verdicts: Sender<Verdict>,
+    leave: Arc<AtomicBool>,
+}
+
+impl Job for InlineJob {
+    fn answer(&mut self, verdict: &Verdict) {
+        let _trial_gone = self.verdicts.send(verdict.clone());
+    }
+
+    fn leave(&mut self) {
+        self.leave.store(true, Ordering::Relaxed);
+    }
+
+    /// A thread cannot be killed: it is asked to leave, and its next report says so.
+    fn kill(&mut self) {
+        self.leave();
+    }
+}

@@ -1,0 +1,36 @@
+//! The seam between the runner and whatever carries out a trial: processes, threads of this process, or a script.
+
+use crossbeam_channel::Sender;
+
+use crate::engine::{Assignment, Input};
+use crate::verdict::Verdict;
+
+/// Why an attempt could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct LaunchError {
+    /// What happened, where, and what to do.
+    pub why: String,
+}
+
+/// A running attempt, as the runner holds it. Its end arrives as [`Input::Ended`], always, exactly once.
+pub trait Job {
+    /// Answers its last report.
+    fn answer(&mut self, verdict: &Verdict);
+    /// Asks it to checkpoint and leave.
+    fn leave(&mut self);
+    /// Ends it at once, with everything it started.
+    fn kill(&mut self);
+}
+
+/// Starts attempts.
+pub trait Launcher {
+    /// Starts one; what it says arrives at `inputs`.
+    fn launch(&mut self, assignment: &Assignment, inputs: &Sender<Input>) -> Result<Box<dyn Job>, LaunchError>;
+
+    /// Called when a job ended: what it left behind is cleared away.
+    fn sweep(&mut self) {}
+
+    /// Ends whatever is kept between attempts.
+    fn shut_down(&mut self) {}
+}

@@ -1,0 +1,243 @@
+//! Listens to a child process: its messages become inputs, everything else its attempt's log.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, ExitStatus};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use crossbeam_channel::Sender;
+
+use crate::engine::Input;
+use crate::event::AttemptEnd;
+use crate::study::FailureCause;
+use crate::trial::{AttemptNumber, TrialNumber};
+use crate::wire::{EndWord, LONGEST_LINE, PREFIX, Up};
+
+/// A log grows to this size; what comes after is dropped, and said to be.
+const LOG_LIMIT: u64 = 64 << 20;
+
+/// How to listen to a child.
+pub(super) struct Listener {
+    /// Whether the child carries out one attempt only: then its end counts once it is gone.
+    pub single: bool,
+    /// Where its words go.
+    pub inputs: Sender<Input>,
+}
+
+/// A child that is being listened to.
+pub(super) struct Listening {
+    shared: Arc<Mutex<Shared>>,
+    thread: JoinHandle<()>,
+}
+
+/// What the two reading threads and the launcher share. A lock, since a job is announced before its child is told of
+/// it and both streams of the child end in one log.
+#[derive(Default)]
+struct Shared {
+    current: Option<Current>,
+    gone: bool,
+    failed: bool,
+}
+
+struct Current {
+    trial: TrialNumber,
+    attempt: AttemptNumber,
+    log: AttemptLog,
+    cwd: PathBuf,
+    last_words: String,
+    end: Option<(EndWord, Option<String>)>,
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Listening {
+    /// Announces that the child's words now belong to this attempt.
+    pub fn expect_trial(&self, trial: TrialNumber, attempt: AttemptNumber, log: &Path, cwd: PathBuf) -> io::Result<()> {
+        let log = AttemptLog::open(log)?;
+        lock(&self.shared).current = Some(Current { trial, attempt, log, cwd, last_words: String::new(), end: None });
+        Ok(())
+    }
+
+    /// Whether the child lives, is idle and never failed.
+    pub fn is_reusable(&self) -> bool {
+        let shared = lock(&self.shared);
+        !shared.gone && !shared.failed && shared.current.is_none()
+    }
+
+    /// Waits until the child is gone.
+    pub fn join(self) {
+        let _panicked = self.thread.join();
+    }
+}
+
+impl Listener {
+    /// Starts listening; the child is waited for.
+    pub fn listen(self, mut child: Child) -> io::Result<Listening> {
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let for_stderr = Arc::clone(&shared);
+        let errors = std::thread::Builder::new().name("worker stderr".to_owned()).spawn(move || read_errors(stderr, &for_stderr))?;
+        let for_stdout = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("worker stdout".to_owned()).spawn(move || {
+            self.read_messages(stdout, &for_stdout);
+            let status = child.wait();
+            let _panicked = errors.join();
+            self.gone(&for_stdout, status.ok());
+        })?;
+        Ok(Listening { shared, thread })
+    }
+
+    fn read_messages(&self, stdout: Option<ChildStdout>, shared: &Mutex<Shared>) {
+        let Some(stdout) = stdout else { return };
+        for_each_line(stdout, |line, is_whole| {
+            let mut shared = lock(shared);
+            let Some(current) = shared.current.as_mut() else { return };
+            let message = if is_whole { message_of(line) } else { None };
+            let Some(text) = message else {
+                current.log.write(line);
+                return;
+            };
+            match Up::parse(&text) {
+                Ok(Up::End { end, message }) if self.single => {
+                    current.end.get_or_insert((end, message));
+                }
+                Ok(Up::End { end, message }) => {
+                    shared.failed |= matches!(end, EndWord::Failed | EndWord::Oom | EndWord::Killed);
+                    if let Some(current) = shared.current.take() {
+                        self.send_end(&current, end, message);
+                    }
+                }
+                Ok(Up::Report { step, metrics }) => self.send(Input::Report { trial: current.trial, attempt: current.attempt, step, metrics }),
+                Ok(Up::Checkpoint { path, step }) => {
+                    let path = current.cwd.join(path);
+                    self.send(Input::Checkpoint { trial: current.trial, attempt: current.attempt, step, path });
+                }
+                Ok(Up::Answer { .. }) => {}
+                Err(error) => {
+                    current.log.write(line);
+                    current.log.write(format!("[hpsearch] the line above was not understood: {error}\n").as_bytes());
+                }
+            }
+        });
+    }
+
+    fn gone(&self, shared: &Mutex<Shared>, status: Option<ExitStatus>) {
+        let mut shared = lock(shared);
+        shared.gone = true;
+        let Some(mut current) = shared.current.take() else { return };
+        match current.end.take() {
+            Some((end, message)) => self.send_end(&current, end, message),
+            None => {
+                let how = match status.and_then(|status| status.signal()) {
+                    Some(signal) => format!("its process was killed by signal {signal}"),
+                    None => format!("its process ended without a word ({})", status.map_or("unknown status".to_owned(), |status| status.to_string())),
+                };
+                self.send_end(&current, EndWord::Killed, Some(how));
+            }
+        }
+    }
+
+    fn send_end(&self, current: &Current, end: EndWord, message: Option<String>) {
+        let last_words = current.last_words.trim();
+        let message = match message {
+            Some(message) if end == EndWord::Failed && self.single && !last_words.is_empty() => Some(format!("{message}: {last_words}")),
+            message => message,
+        };
+        let end = match end {
+            EndWord::Finished => AttemptEnd::Completed,
+            EndWord::Paused => AttemptEnd::Paused,
+            EndWord::Stopped => AttemptEnd::Stopped,
+            EndWord::Interrupted => AttemptEnd::Interrupted,
+            EndWord::Diverged => AttemptEnd::Diverged,
+            EndWord::Failed => AttemptEnd::Failed(FailureCause::Program),
+            EndWord::Oom => AttemptEnd::Failed(FailureCause::Oom),
+            EndWord::Killed => AttemptEnd::Failed(FailureCause::WorkerLost),
+        };
+        self.send(Input::Ended { trial: current.trial, attempt: current.attempt, end, message });
+    }
+
+    fn send(&self, input: Input) {
+        // The runner is gone only when this process ends: then nobody is left to hear.
+        let _runner_gone = self.inputs.send(input);
+    }
+}
+
+/// The text after the prefix, if the line is a message.
+fn message_of(line: &[u8]) -> Option<String> {
+    let text = line.strip_prefix(PREFIX.as_bytes())?;
+    Some(String::from_utf8_lossy(text).trim_end().to_owned())
+}
+
+fn read_errors(stderr: Option<ChildStderr>, shared: &Mutex<Shared>) {
+    let Some(stderr) = stderr else { return };
+    for_each_line(stderr, |line, _| {
+        if let Some(current) = lock(shared).current.as_mut() {
+            current.log.write(line);
+            let text = String::from_utf8_lossy(line);
+            if !text.trim().is_empty() {
+                current.last_words = text.trim().chars().take(300).collect();
+            }
+        }
+    });
+}
+
+/// Calls `take` with each line, its newline included; a line longer than a message may be comes in pieces, none of them whole.
+fn for_each_line(stream: impl Read, mut take: impl FnMut(&[u8], bool)) {
+    let mut reader = BufReader::with_capacity(64 << 10, stream);
+    let mut line = Vec::new();
+    let mut at_start = true;
+    loop {
+        line.clear();
+        let read = reader.by_ref().take(LONGEST_LINE as u64).read_until(b'\n', &mut line);
+        if !matches!(read, Ok(count) if count > 0) {
+            return;
+        }
+        let complete = line.last() == Some(&b'\n') || line.len() < LONGEST_LINE;
+        take(&line, complete && at_start);
+        at_start = complete;
+    }
+}
+
+/// What an attempt printed.
+struct AttemptLog {
+    file: File,
+    written: u64,
+}
+
+impl AttemptLog {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = File::options().create(true).append(true).open(path)?;
+        Ok(AttemptLog { file, written: 0 })
+    }
+
+    /// Appends; a log that cannot be written (a full disk) does not stop a trial.
+    fn write(&mut self, bytes: &[u8]) {
+        if self.written >= LOG_LIMIT {
+            return;
+        }
+        self.written += bytes.len() as u64;
+        let _disk_full = self.file.write_all(bytes);
+        if self.written >= LOG_LIMIT {
+            let _disk_full = self.file.write_all(b"\n[hpsearch] this log reached 64 MiB; the rest is not kept\n");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_longer_than_a_message_comes_in_pieces_that_are_never_messages() {
+        let mut text = vec![b'x'; LONGEST_LINE + 10];
+        text.extend_from_slice(b"\n@hpsearch {}\nlast");
+        let mut seen = Vec::new();
+        for_each_line(text.as_slice(), |line, whole| seen.push((line.len(), whole)));
+        assert_eq!(seen, [(LONGEST_LINE, false), (11, false), (13, true), (4, true)]);
+    }
+}

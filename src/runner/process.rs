@@ -1,0 +1,280 @@
+//! Trials as child processes: long-lived workers for the built-in trainer, one supervised process an attempt for commands.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+
+use crossbeam_channel::Sender;
+
+use super::launcher::{Job, LaunchError, Launcher};
+use super::listener::{Listener, Listening};
+use crate::device::{Device, Slot};
+use crate::engine::{Assignment, Input};
+use crate::params::Params;
+use crate::paths;
+use crate::processes;
+use crate::study::{Program, StudySpec};
+use crate::verdict::Verdict;
+use crate::wire::{self, CommandJob, Down, TrainJob, TrialJob};
+
+/// A worker of the built-in trainer is replaced after so many trials.
+const TRIALS_PER_WORKER: u32 = 200;
+
+/// Starts trials of one study as processes.
+pub struct ProcessLauncher {
+    /// The hpsearch program.
+    program: PathBuf,
+    spec: Arc<StudySpec>,
+    store: PathBuf,
+    cache: PathBuf,
+    workers: HashMap<usize, Worker>,
+    pids: BTreeSet<u32>,
+}
+
+/// A child process of ours.
+struct Worker {
+    pid: u32,
+    stdin: Arc<Pipe>,
+    listening: Listening,
+    trials: u32,
+}
+
+/// The write end of a child's stdin. Written from the runner's thread only; shared with the job that stands for the child.
+struct Pipe(std::sync::Mutex<Option<ChildStdin>>);
+
+impl Pipe {
+    /// Writes a line; a child that is gone does not matter here, its end arrives as an input.
+    fn line(&self, text: &str) {
+        let Ok(mut guard) = self.0.lock() else { return };
+        if let Some(stdin) = guard.as_mut()
+            && stdin.write_all(format!("{text}\n").as_bytes()).and_then(|()| stdin.flush()).is_err()
+        {
+            *guard = None;
+        }
+    }
+
+    fn down(&self, message: &Down) {
+        self.line(&serde_json::to_string(message).expect("a message to a worker has only string keys"));
+    }
+
+    fn close(&self) {
+        if let Ok(mut guard) = self.0.lock() {
+            *guard = None;
+        }
+    }
+}
+
+impl ProcessLauncher {
+    /// A launcher for `spec`, whose trials' files lie beside `store`. `program` is the hpsearch binary.
+    pub fn new(program: PathBuf, spec: Arc<StudySpec>, store: PathBuf) -> Self {
+        let cache = paths::data_cache(&spec, &store);
+        ProcessLauncher { program, spec, store, cache, workers: HashMap::new(), pids: BTreeSet::new() }
+    }
+
+    fn start_worker(&mut self, slot: &Slot, inputs: &Sender<Input>) -> Result<Worker, LaunchError> {
+        let mut command = Command::new(&self.program);
+        command.arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command.envs(slot_environment(slot, self.spec.devices.cpu_threads));
+        command.env("HPSEARCH_STORE", &self.store).env("HPSEARCH_STUDY", &self.spec.name);
+        let mut child = command.spawn().map_err(|error| LaunchError { why: format!("cannot start the worker `{}`: {error}", self.program.display()) })?;
+        let pid = child.id();
+        let stdin = child.stdin.take();
+        let listener = Listener { single: !matches!(self.spec.program, Program::Trainer { .. }), inputs: inputs.clone() };
+        let listening = listener.listen(child).map_err(|error| LaunchError { why: format!("cannot listen to a worker: {error}") })?;
+        self.pids.insert(pid);
+        Ok(Worker { pid, stdin: Arc::new(Pipe(std::sync::Mutex::new(stdin))), listening, trials: 0 })
+    }
+
+    fn message(&self, assignment: &Assignment, directory: PathBuf) -> Result<Down, LaunchError> {
+        let trial = TrialJob {
+            study: self.spec.name.clone(),
+            trial: assignment.trial,
+            attempt: assignment.attempt,
+            params: assignment.params.clone(),
+            device: inside(&assignment.slot.device),
+            seed: assignment.seed,
+            cpu_threads: self.spec.devices.cpu_threads,
+            directory,
+            resume: assignment.resume.as_ref().map(|checkpoint| checkpoint.path.clone()),
+            metric: self.spec.objective().metric.clone(),
+            store: self.store.clone(),
+        };
+        let job = match &self.spec.program {
+            Program::Trainer { arguments, data } => wire::Job::Train(TrainJob {
+                trial,
+                arguments: arguments.clone(),
+                data: data.clone(),
+                cache: self.cache.clone(),
+                clock: self.spec.step,
+                milestones: assignment.milestones.clone(),
+                until: assignment.until,
+            }),
+            Program::Command { run, cwd, env } => {
+                let run = run.iter().map(|part| fill_in(part, &assignment.params)).collect();
+                wire::Job::Command(CommandJob { trial, run, cwd: cwd.clone(), env: env.clone(), device: assignment.slot.device.clone() })
+            }
+            Program::Inline => return Err(LaunchError { why: "this study's objective is a Rust closure: run it from its own program".to_owned() }),
+        };
+        Ok(Down::Job(Box::new(job)))
+    }
+}
+
+impl Launcher for ProcessLauncher {
+    fn launch(&mut self, assignment: &Assignment, inputs: &Sender<Input>) -> Result<Box<dyn Job>, LaunchError> {
+        let directory = paths::trial_directory(&self.spec, &self.store, assignment.trial);
+        std::fs::create_dir_all(&directory).map_err(|error| LaunchError { why: format!("cannot make `{}`: {error}", directory.display()) })?;
+        let log = paths::attempt_log(&self.spec, &self.store, assignment.trial, assignment.attempt);
+        let message = self.message(assignment, directory)?;
+        let index = assignment.slot.index;
+        let single = !matches!(self.spec.program, Program::Trainer { .. });
+        let reusable = self.workers.get(&index).is_some_and(|worker| !single && worker.trials < TRIALS_PER_WORKER && worker.listening.is_reusable());
+        if !reusable {
+            if let Some(old) = self.workers.remove(&index) {
+                old.stdin.close();
+            }
+            let worker = self.start_worker(&assignment.slot, inputs)?;
+            self.workers.insert(index, worker);
+        }
+        let worker = self.workers.get_mut(&index).expect("put there a line above");
+        worker.trials += 1;
+        let cwd = match &self.spec.program {
+            Program::Command { cwd, .. } => cwd.clone(),
+            _ => PathBuf::new(),
+        };
+        worker.listening.expect_trial(assignment.trial, assignment.attempt, &log, cwd).map_err(|error| LaunchError { why: format!("cannot write `{}`: {error}", log.display()) })?;
+        let pid_started = processes::start_time(worker.pid).unwrap_or(0);
+        let _runner_gone = inputs.send(Input::Launched { trial: assignment.trial, attempt: assignment.attempt, pid: worker.pid, pid_started });
+        worker.stdin.down(&message);
+        Ok(Box::new(ProcessJob { pid: worker.pid, pid_started, stdin: Arc::clone(&worker.stdin), supervised: single }))
+    }
+
+    /// Orphans of a supervisor that was killed belong to this process (a subreaper): they are killed.
+    fn sweep(&mut self) {
+        self.pids.retain(|pid| processes::start_time(*pid).is_some());
+        processes::kill_descendants(std::process::id(), &self.pids, Duration::from_secs(2));
+    }
+
+    fn shut_down(&mut self) {
+        for (_, worker) in self.workers.drain() {
+            worker.stdin.close();
+            worker.listening.join();
+        }
+        self.pids.clear();
+    }
+}
+
+/// A running attempt of a process.
+struct ProcessJob {
+    pid: u32,
+    pid_started: u64,
+    stdin: Arc<Pipe>,
+    supervised: bool,
+}
+
+impl Job for ProcessJob {
+    fn answer(&mut self, verdict: &Verdict) {
+        self.stdin.line(&wire::verdict_line(verdict));
+    }
+
+    fn leave(&mut self) {
+        self.stdin.down(&Down::Leave);
+    }
+
+    fn kill(&mut self) {
+        if !self.supervised {
+            processes::kill(self.pid);
+            return;
+        }
+        self.stdin.down(&Down::Kill);
+        // A supervisor that does not answer (stopped, swapped out) is killed itself; its orphans are swept.
+        let (pid, started) = (self.pid, self.pid_started);
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_secs(2));
+            if processes::is_alive(pid, started) {
+                processes::kill(pid);
+            }
+        });
+    }
+}
+
+/// A word of a command with `{name}` replaced by the parameter's value; an inactive parameter leaves nothing.
+fn fill_in(part: &str, params: &Params) -> String {
+    let mut filled = String::with_capacity(part.len());
+    let mut rest = part;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        let Some((name, tail)) = after.split_once('}').filter(|(name, _)| is_name(name)) else {
+            filled.push('{');
+            rest = after;
+            continue;
+        };
+        if let Some(value) = params.get(name) {
+            filled.push_str(&value.to_string());
+        }
+        rest = tail;
+    }
+    filled.push_str(rest);
+    filled
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|char| char.is_alphanumeric() || matches!(char, '_' | '.' | '-'))
+}
+
+/// The device's name inside a process that sees only that device.
+fn inside(device: &Device) -> Device {
+    match device {
+        Device::Cuda(_) => Device::Cuda(0),
+        other => other.clone(),
+    }
+}
+
+/// What a process on this slot needs in its environment before it starts.
+fn slot_environment(slot: &Slot, threads: u32) -> BTreeMap<String, String> {
+    let threads = threads.to_string();
+    let names = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"];
+    let mut environment: BTreeMap<String, String> = names.into_iter().map(|name| (name.to_owned(), threads.clone())).collect();
+    environment.insert("PYTHONUNBUFFERED".to_owned(), "1".to_owned());
+    match slot.device {
+        Device::Cuda(index) => {
+            environment.insert("CUDA_VISIBLE_DEVICES".to_owned(), physical_gpu(index));
+            environment.insert("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned());
+        }
+        Device::Cpu | Device::Ndarray => {
+            environment.insert("CUDA_VISIBLE_DEVICES".to_owned(), String::new());
+        }
+        Device::Sim(_) => {}
+    }
+    environment
+}
+
+/// Our GPU `index` as the system knows it: CUDA_VISIBLE_DEVICES of this process may have renamed it.
+fn physical_gpu(index: u32) -> String {
+    let visible = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
+    let chosen = usize::try_from(index).ok().and_then(|index| visible.split(',').nth(index)).map(str::trim).filter(|entry| !entry.is_empty());
+    chosen.map_or_else(|| index.to_string(), str::to_owned)
+}
+
+/// The hpsearch program, for a process that is hpsearch itself.
+pub fn own_program() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| Path::new("/proc/self/exe").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_take_values_and_other_braces_stay() {
+        let mut params = Params::new();
+        params.insert("lr", 0.5);
+        params.insert("model.layers", 3i64);
+        assert_eq!(fill_in("--lr={lr}:{model.layers}", &params), "--lr=0.5:3");
+        assert_eq!(fill_in("{absent}|{ not a name }|{", &params), "|{ not a name }|{");
+    }
+}

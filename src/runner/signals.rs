@@ -1,0 +1,51 @@
+//! SIGINT and SIGTERM as inputs: the first asks to leave, the second kills, the third aborts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use crossbeam_channel::Sender;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
+
+use crate::engine::Input;
+
+/// Listens until dropped.
+pub struct SignalWatch {
+    handle: Handle,
+    received: Arc<AtomicI32>,
+}
+
+impl SignalWatch {
+    /// Starts listening; each signal becomes an input.
+    pub fn start(inputs: Sender<Input>) -> std::io::Result<Self> {
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        let handle = signals.handle();
+        let received = Arc::new(AtomicI32::new(0));
+        let last = Arc::clone(&received);
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            for (count, signal) in signals.forever().enumerate() {
+                last.store(signal, Ordering::Relaxed);
+                let sent = match count {
+                    0 => inputs.send(Input::Interrupt),
+                    1 => inputs.send(Input::KillAll),
+                    _ => std::process::abort(),
+                };
+                if sent.is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(SignalWatch { handle, received })
+    }
+
+    /// The last signal received.
+    pub fn received(&self) -> Option<i32> {
+        Some(self.received.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
+    }
+}
+
+impl Drop for SignalWatch {
+    fn drop(&mut self) {
+        self.handle.close();
+    }
+}

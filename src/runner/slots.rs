@@ -1,0 +1,139 @@
+//! Where trials can run: the `[devices]` table against what this machine has.
+
+use crate::device::{Device, Slot};
+use crate::study::{DevicesSpec, Program};
+
+/// What this machine offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Processor cores this process may use.
+    pub cores: u32,
+    /// NVIDIA GPUs visible to this process.
+    pub gpus: u32,
+}
+
+/// Why no slots could be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SlotsError {
+    /// A name that is no device.
+    #[error(transparent)]
+    Unknown(#[from] crate::device::UnknownDevice),
+    /// A GPU that is not there.
+    #[error("`{name}` is not on this machine: {found}; `hpsearch devices` lists what is")]
+    Absent {
+        /// As written.
+        name: String,
+        /// What there is.
+        found: String,
+    },
+    /// A backend that is not in this binary.
+    #[error("`{name}` needs an hpsearch built with `--features {feature}`")]
+    NotBuilt {
+        /// As written.
+        name: String,
+        /// The cargo feature.
+        feature: &'static str,
+    },
+}
+
+impl Machine {
+    /// Looks at this machine.
+    pub fn detect() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
+        Machine { cores, gpus: visible_gpus() }
+    }
+}
+
+/// NVIDIA devices in `/dev`, restricted by CUDA_VISIBLE_DEVICES where that is set.
+fn visible_gpus() -> u32 {
+    if let Ok(visible) = std::env::var("CUDA_VISIBLE_DEVICES") {
+        let count = visible.split(',').map(str::trim).take_while(|entry| !entry.is_empty() && *entry != "-1").count();
+        return u32::try_from(count).unwrap_or(0);
+    }
+    let count = (0..1024).take_while(|index| std::path::Path::new(&format!("/dev/nvidia{index}")).exists()).count();
+    u32::try_from(count).unwrap_or(0)
+}
+
+/// The slots of a study on a machine: first one of each device, then the second of each, and so on.
+pub fn slots(spec: &DevicesSpec, program: &Program, machine: &Machine) -> Result<Vec<Slot>, SlotsError> {
+    let mut devices: Vec<Device> = Vec::new();
+    for name in &spec.select {
+        for device in expand(name, program, machine)? {
+            if !devices.contains(&device) {
+                devices.push(device);
+            }
+        }
+    }
+    let per_device = |device: &Device| match (spec.trials_per_device, device) {
+        (Some(count), _) => count.max(1),
+        (None, Device::Cpu | Device::Ndarray) => (machine.cores / spec.cpu_threads.max(1)).max(1),
+        (None, Device::Cuda(_) | Device::Sim(_)) => 1,
+    };
+    let rounds = devices.iter().map(per_device).max().unwrap_or(0);
+    let places = (0..rounds).flat_map(|round| devices.iter().filter(move |device| round < per_device(device)));
+    Ok(places.enumerate().map(|(index, device)| Slot { index, device: device.clone() }).collect())
+}
+
+fn expand(name: &str, program: &Program, machine: &Machine) -> Result<Vec<Device>, SlotsError> {
+    let trains = matches!(program, Program::Trainer { .. });
+    let has_cuda = !trains || cfg!(feature = "cuda");
+    let all_gpus = || (0..machine.gpus).map(Device::Cuda).collect::<Vec<_>>();
+    match name {
+        "auto" if has_cuda && machine.gpus > 0 => return Ok(all_gpus()),
+        "auto" => return Ok(vec![Device::Cpu]),
+        "cuda:*" if !has_cuda => return Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "cuda" }),
+        "cuda:*" if machine.gpus == 0 => return Err(absent(name, machine)),
+        "cuda:*" => return Ok(all_gpus()),
+        _ => {}
+    }
+    if let Some((first, last)) = name.strip_prefix("sim:").and_then(|range| range.split_once("..")) {
+        let bounds = first.parse::<u32>().ok().zip(last.parse::<u32>().ok());
+        let (first, last) = bounds.ok_or_else(|| crate::device::UnknownDevice { name: name.to_owned() })?;
+        return Ok((first..=last).map(Device::Sim).collect());
+    }
+    let device: Device = name.parse()?;
+    match &device {
+        Device::Cuda(_) if !has_cuda => Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "cuda" }),
+        Device::Ndarray if trains && !cfg!(feature = "ndarray") => Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "ndarray" }),
+        Device::Cuda(index) if *index >= machine.gpus => Err(absent(name, machine)),
+        _ => Ok(vec![device]),
+    }
+}
+
+fn absent(name: &str, machine: &Machine) -> SlotsError {
+    let found = match machine.gpus {
+        0 => "no NVIDIA GPU is visible".to_owned(),
+        1 => "the only GPU is cuda:0".to_owned(),
+        count => format!("the GPUs are cuda:0 to cuda:{}", count - 1),
+    };
+    SlotsError::Absent { name: name.to_owned(), found }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(select: &[&str], per_device: Option<u32>, machine: &Machine) -> Result<Vec<String>, SlotsError> {
+        let spec = DevicesSpec { select: select.iter().map(|name| (*name).to_owned()).collect(), trials_per_device: per_device, cpu_threads: 1 };
+        slots(&spec, &Program::Inline, machine).map(|slots| slots.iter().map(|slot| slot.device.to_string()).collect())
+    }
+
+    #[test]
+    fn devices_take_turns_so_that_the_first_trials_spread() {
+        let machine = Machine { cores: 2, gpus: 0 };
+        let spread = names(&["sim:0..2"], Some(2), &machine).unwrap();
+        assert_eq!(spread, ["sim:0", "sim:1", "sim:2", "sim:0", "sim:1", "sim:2"]);
+    }
+
+    #[test]
+    fn auto_takes_the_cores_without_a_gpu_and_the_gpus_with_one() {
+        assert_eq!(names(&["auto"], None, &Machine { cores: 3, gpus: 0 }).unwrap(), ["cpu", "cpu", "cpu"]);
+        assert_eq!(names(&["auto"], None, &Machine { cores: 3, gpus: 2 }).unwrap(), ["cuda:0", "cuda:1"]);
+    }
+
+    #[test]
+    fn an_absent_gpu_says_what_there_is() {
+        let error = names(&["cuda:4"], None, &Machine { cores: 2, gpus: 2 }).unwrap_err();
+        assert_eq!(error.to_string(), "`cuda:4` is not on this machine: the GPUs are cuda:0 to cuda:1; `hpsearch devices` lists what is");
+    }
+}

@@ -1,0 +1,287 @@
+//! Applies events to the tables, the way `StudyView::apply` applies them to memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+use serde::Serialize;
+
+use super::fault::Fault;
+use super::number::{to_integer, to_real, trial_id};
+use super::read::study_row;
+use crate::device::Slot;
+use crate::event::{AttemptEnd, Event};
+use crate::metric::Metrics;
+use crate::params::Params;
+use crate::space::Distribution;
+use crate::storage::StudyId;
+use crate::time::Timestamp;
+use crate::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
+use crate::verdict::Verdict;
+
+/// What a writer remembers between calls, so as not to look it up again. Thrown away when a transaction fails.
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    metrics: HashMap<String, i64>,
+    studies: HashMap<StudyId, StudyCache>,
+}
+
+#[derive(Debug)]
+struct StudyCache {
+    revision: i64,
+    objective: String,
+    dimensions: BTreeMap<String, (i64, Option<Distribution>)>,
+}
+
+/// The present version of each of a study's parameters: name and index.
+pub(super) fn present_dimensions(connection: &Connection, study: StudyId) -> Result<BTreeMap<String, i64>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT name, max(idx) FROM dimension WHERE study_id = ?1 GROUP BY name")?;
+    Ok(statement.query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
+}
+
+/// Writes a new version of a parameter and gives its index.
+pub(super) fn add_dimension(connection: &Connection, study: StudyId, name: &str, optuna_json: Option<&str>) -> Result<i64, Fault> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO dimension (study_id, idx, name, optuna_json)
+         VALUES (?1, (SELECT coalesce(max(idx) + 1, 0) FROM dimension WHERE study_id = ?1), ?2, ?3) RETURNING idx",
+    )?;
+    Ok(statement.query_row(params![study.0, name, optuna_json], |row| row.get(0))?)
+}
+
+/// JSON for a column.
+pub(super) fn to_json<T: Serialize>(value: &T) -> Result<String, Fault> {
+    serde_json::to_string(value).map_err(Fault::unstorable)
+}
+
+fn text(path: &Path) -> Result<&str, Fault> {
+    path.to_str().ok_or_else(|| Fault::unstorable(format!("the path `{}` is not UTF-8", path.display())))
+}
+
+/// One transaction of one study.
+pub(super) struct Append<'a> {
+    connection: &'a Connection,
+    metrics: &'a mut HashMap<String, i64>,
+    cache: &'a mut StudyCache,
+    study: StudyId,
+    now: Timestamp,
+    trials: u64,
+}
+
+impl<'a> Append<'a> {
+    /// Starts with `trials` trials in the tables; `revision` is that of the stored specification.
+    pub(super) fn new(
+        connection: &'a Connection,
+        cache: &'a mut Cache,
+        study: StudyId,
+        revision: i64,
+        now: Timestamp,
+        trials: u64,
+    ) -> Result<Self, Fault> {
+        if cache.studies.get(&study).is_none_or(|cached| cached.revision != revision) {
+            cache.studies.insert(study, StudyCache::load(connection, study)?);
+        }
+        let Cache { metrics, studies } = cache;
+        let cache = studies.get_mut(&study).expect("inserted above if it was not there");
+        Ok(Append { connection, metrics, cache, study, now, trials })
+    }
+
+    /// Writes one event to the journal and the tables; gives its position.
+    pub(super) fn write(&mut self, event: &Event) -> Result<i64, Fault> {
+        self.execute("INSERT INTO event (study_id, at, body) VALUES (?1, ?2, ?3)", params![self.study.0, self.now.0, to_json(event)?])?;
+        let seq = self.connection.last_insert_rowid();
+        match event {
+            Event::RunnerStarted { pid, host, slots } => self.runner_started(seq, *pid, host, slots)?,
+            Event::RunnerStopped { reason, ran_micros } => self.runner_stopped(reason, *ran_micros)?,
+            Event::StudyFinished { reason } => self.finish_study(Some(reason))?,
+            Event::StudyReopened { .. } => self.finish_study(None)?,
+            Event::TrialCreated { trial, params, origin } => {
+                self.create(trial_id(self.study, *trial)?, *trial, params, origin)?;
+                self.trials += 1;
+            }
+            _ => self.write_to_trial(seq, event)?,
+        }
+        Ok(seq)
+    }
+
+    fn execute(&self, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<usize, Fault> {
+        Ok(self.connection.prepare_cached(sql)?.execute(params)?)
+    }
+
+    fn runner_started(&self, seq: i64, pid: u32, host: &str, slots: &[Slot]) -> Result<(), Fault> {
+        let sql = "INSERT INTO runner (seq, study_id, pid, host, slots, started_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        self.execute(sql, params![seq, self.study.0, pid, host, to_json(&slots)?, self.now.0])?;
+        Ok(())
+    }
+
+    fn runner_stopped(&self, reason: &str, ran_micros: i64) -> Result<(), Fault> {
+        self.execute(
+            "UPDATE runner SET stopped_at = ?2, ran_micros = ?3, reason = ?4
+             WHERE seq = (SELECT seq FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1) AND stopped_at IS NULL",
+            params![self.study.0, self.now.0, ran_micros, reason],
+        )?;
+        self.execute("UPDATE study SET ran_micros = ran_micros + ?2 WHERE id = ?1", params![self.study.0, ran_micros])?;
+        Ok(())
+    }
+
+    fn finish_study(&self, reason: Option<&str>) -> Result<(), Fault> {
+        self.execute("UPDATE study SET finished_reason = ?2 WHERE id = ?1", params![self.study.0, reason])?;
+        Ok(())
+    }
+
+    fn create(&mut self, id: i64, number: TrialNumber, params: &Params, origin: &Origin) -> Result<(), Fault> {
+        self.execute(
+            "INSERT INTO trial (id, study_id, number, state, origin, created_at) VALUES (?1, ?2, ?3, 'queued', ?4, ?5)",
+            params![id, self.study.0, to_integer(number.0)?, to_json(origin)?, self.now.0],
+        )?;
+        for (name, value) in params.iter() {
+            if !self.cache.dimensions.contains_key(name) {
+                let idx = add_dimension(self.connection, self.study, name, None)?;
+                self.cache.dimensions.insert(name.to_owned(), (idx, None));
+            }
+            let (idx, distribution) = &self.cache.dimensions[name];
+            let internal = match distribution {
+                Some(distribution) => distribution.to_internal(value),
+                None => value.as_number(),
+            };
+            let sql = "INSERT INTO param (trial_id, dimension, value, internal) VALUES (?1, ?2, ?3, ?4)";
+            self.execute(sql, params![id, idx, to_json(value)?, internal])?;
+        }
+        Ok(())
+    }
+
+    /// As in the fold, events about trials that do not exist change nothing.
+    fn write_to_trial(&mut self, seq: i64, event: &Event) -> Result<(), Fault> {
+        let Some(id) = event.trial().filter(|number| number.0 < self.trials).map(|number| trial_id(self.study, number)).transpose()? else {
+            return Ok(());
+        };
+        match event {
+            Event::AttemptStarted { attempt, slot, resume, until, .. } => {
+                let resume = resume.as_ref().map(|(step, path)| Ok::<_, Fault>((to_integer(*step)?, text(path)?))).transpose()?;
+                self.start(id, *attempt, slot, resume, until.map(to_integer).transpose()?)
+            }
+            Event::AttemptLaunched { attempt, pid, pid_started, .. } => {
+                let sql = "UPDATE attempt SET pid = ?3, pid_started = ?4 WHERE trial_id = ?1 AND attempt = ?2";
+                self.execute(sql, params![id, attempt.0, pid, to_integer(*pid_started)?]).map(drop)
+            }
+            Event::Reported { attempt, step, metrics, .. } => self.report(id, *attempt, to_integer(*step)?, metrics),
+            Event::Decided { step, verdict, .. } => self.decide(id, to_integer(*step)?, verdict),
+            Event::CheckpointSaved { step, path, .. } => {
+                self.drop_checkpoint(id, path)?;
+                let sql = "INSERT INTO checkpoint (trial_id, seq, step, path, at) VALUES (?1, ?2, ?3, ?4, ?5)";
+                self.execute(sql, params![id, seq, to_integer(*step)?, text(path)?, self.now.0]).map(drop)
+            }
+            Event::CheckpointDropped { path, .. } => self.drop_checkpoint(id, path),
+            Event::AttemptEnded { attempt, end, reason, .. } => self.end(id, *attempt, end, reason.as_deref()),
+            Event::TrialQueued { until, reason, .. } => {
+                let sql = "UPDATE trial SET state = 'queued', until = ?2, reason = ?3 WHERE id = ?1";
+                self.execute(sql, params![id, until.map(to_integer).transpose()?, reason]).map(drop)
+            }
+            Event::TrialPaused { reason, .. } => {
+                self.execute("UPDATE trial SET state = 'paused', reason = ?2 WHERE id = ?1", params![id, reason]).map(drop)
+            }
+            Event::TrialFinished { state, value, reason, .. } => self.finish(id, *state, *value, reason.as_deref()),
+            _ => Ok(()),
+        }
+    }
+
+    fn start(&self, id: i64, attempt: AttemptNumber, slot: &Slot, resume: Option<(i64, &str)>, until: Option<i64>) -> Result<(), Fault> {
+        let (index, device) = (to_integer(slot.index as u64)?, slot.device.to_string());
+        let (resume_step, resume_path) = resume.unzip();
+        self.execute(
+            "INSERT OR REPLACE INTO attempt (trial_id, attempt, slot, device, resume_step, resume_path, until, started_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![id, attempt.0, index, device, resume_step, resume_path, until, self.now.0],
+        )?;
+        self.execute(
+            "UPDATE trial SET state = 'running', attempts = ?2, device = ?3, until = ?4, started_at = ?5, reason = NULL WHERE id = ?1",
+            params![id, i64::from(attempt.0) + 1, device, until, self.now.0],
+        )?;
+        Ok(())
+    }
+
+    fn report(&mut self, id: i64, attempt: AttemptNumber, step: i64, metrics: &Metrics) -> Result<(), Fault> {
+        for (name, value) in metrics.iter() {
+            let metric = self.metric(name)?;
+            self.execute(
+                "INSERT INTO report (trial_id, metric_id, step, value, attempt, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                 ON CONFLICT DO UPDATE SET value = excluded.value, attempt = excluded.attempt, at = excluded.at",
+                params![id, metric, step, to_real(value), attempt.0, self.now.0],
+            )?;
+        }
+        let all = to_json(metrics)?;
+        match metrics.get(&self.cache.objective) {
+            None => self.execute("UPDATE trial SET last_metrics = ?2 WHERE id = ?1", params![id, all])?,
+            Some(value) => self.execute(
+                "UPDATE trial SET last_metrics = ?2, last_value = iif(last_step > ?3, last_value, ?4), last_step = max(coalesce(last_step, ?3), ?3)
+                 WHERE id = ?1",
+                params![id, all, step, to_real(value)],
+            )?,
+        };
+        Ok(())
+    }
+
+    fn metric(&mut self, name: &str) -> Result<i64, Fault> {
+        if let Some(id) = self.metrics.get(name) {
+            return Ok(*id);
+        }
+        let known = self.connection.prepare_cached("SELECT id FROM metric WHERE name = ?1")?.query_row([name], |row| row.get(0)).optional()?;
+        let id = match known {
+            Some(id) => id,
+            None => {
+                self.execute("INSERT INTO metric (name) VALUES (?1)", params![name])?;
+                self.connection.last_insert_rowid()
+            }
+        };
+        self.metrics.insert(name.to_owned(), id);
+        Ok(id)
+    }
+
+    fn decide(&self, id: i64, step: i64, verdict: &Verdict) -> Result<(), Fault> {
+        let sql = "INSERT OR REPLACE INTO decision (trial_id, step, verdict, reason, at) VALUES (?1, ?2, ?3, ?4, ?5)";
+        self.execute(sql, params![id, step, verdict.word(), verdict.reason().map(|reason| &reason.0), self.now.0])?;
+        Ok(())
+    }
+
+    /// Paths are compared as paths (`/a//b` is `/a/b`), as the fold does.
+    fn drop_checkpoint(&self, id: i64, path: &Path) -> Result<(), Fault> {
+        let mut statement = self.connection.prepare_cached("SELECT seq, path FROM checkpoint WHERE trial_id = ?1")?;
+        let stored = statement.query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<Vec<(i64, String)>, _>>()?;
+        for (seq, _) in stored.iter().filter(|(_, stored)| Path::new(stored) == path) {
+            self.execute("DELETE FROM checkpoint WHERE trial_id = ?1 AND seq = ?2", params![id, seq])?;
+        }
+        Ok(())
+    }
+
+    fn end(&self, id: i64, attempt: AttemptNumber, end: &AttemptEnd, reason: Option<&str>) -> Result<(), Fault> {
+        let sql = "UPDATE attempt SET ended_at = ?3, outcome = ?4, reason = ?5 WHERE trial_id = ?1 AND attempt = ?2";
+        self.execute(sql, params![id, attempt.0, self.now.0, to_json(end)?, reason])?;
+        if *end != AttemptEnd::Lost {
+            let sql = "UPDATE trial SET busy_micros = busy_micros + max(?2 - coalesce(started_at, ?2), 0) WHERE id = ?1";
+            self.execute(sql, params![id, self.now.0])?;
+        }
+        Ok(())
+    }
+
+    fn finish(&self, id: i64, state: TrialState, value: Option<f64>, reason: Option<&str>) -> Result<(), Fault> {
+        let sql = "UPDATE trial SET state = ?2, reason = ?3, finished_at = ?4 WHERE id = ?1";
+        self.execute(sql, params![id, state.as_str(), reason, self.now.0])?;
+        match value {
+            Some(value) => {
+                let sql = "INSERT OR REPLACE INTO trial_value (trial_id, idx, value) VALUES (?1, 0, ?2)";
+                self.execute(sql, params![id, to_real(value)])?
+            }
+            None => self.execute("DELETE FROM trial_value WHERE trial_id = ?1 AND idx = 0", params![id])?,
+        };
+        Ok(())
+    }
+}
+
+impl StudyCache {
+    fn load(connection: &Connection, study: StudyId) -> Result<Self, Fault> {
+        let row = study_row(connection, study)?;
+        let present = present_dimensions(connection, study)?;
+        let distribution = |name: &str| row.spec.space.dimension(name).map(|dimension| dimension.distribution.clone());
+        let dimensions = present.into_iter().map(|(name, idx)| (name.clone(), (idx, distribution(&name)))).collect();
+        Ok(StudyCache { revision: row.revision, objective: row.spec.objective().metric.clone(), dimensions })
+    }
+}

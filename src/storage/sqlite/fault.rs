@@ -1,0 +1,59 @@
+//! Turns what SQLite says into errors that say what happened, where, and what to do.
+
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+
+use crate::storage::{BUSY_TIMEOUT, StorageError};
+
+/// A failure inside the store, before it is known in which file and during what.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// SQLite refused.
+    Sql(rusqlite::Error),
+    /// The store refused, and said all there is to say.
+    Store(StorageError),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Fault::Sql(error)
+    }
+}
+
+impl From<StorageError> for Fault {
+    fn from(error: StorageError) -> Self {
+        Fault::Store(error)
+    }
+}
+
+impl Fault {
+    /// Something stored cannot be read back.
+    pub(super) fn corrupt(place: String, why: impl ToString) -> Self {
+        Fault::Store(StorageError::Corrupt { place, why: why.to_string() })
+    }
+
+    /// A value that the store has no form for.
+    pub(super) fn unstorable(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Fault::Sql(rusqlite::Error::ToSqlConversionFailure(why.into()))
+    }
+
+    /// The error for whoever called the store on `path`.
+    pub(super) fn at(self, path: &Path, doing: &'static str) -> StorageError {
+        let source = match self {
+            Fault::Store(error) => return error,
+            Fault::Sql(source) => source,
+        };
+        let path = path.display().to_string();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => StorageError::DiskFull { path, doing, source },
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => StorageError::NotUsable { path, doing, source },
+            Some(ErrorCode::DatabaseCorrupt) => StorageError::Damaged { path, doing, source },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                StorageError::Locked { path, doing, seconds: BUSY_TIMEOUT.as_secs(), source }
+            }
+            Some(ErrorCode::NotADatabase) => StorageError::NotAStore { path, why: "it is not an SQLite database".to_owned() },
+            _ => StorageError::Sqlite { path, doing, source },
+        }
+    }
+}

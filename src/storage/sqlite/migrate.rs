@@ -1,0 +1,99 @@
+//! Brings a file to the present schema, and refuses files that are not ours.
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::fault::Fault;
+use crate::storage::StorageError;
+
+/// "hpsr" in SQLite's `application_id`.
+pub(super) const APPLICATION_ID: i64 = 0x6870_7372;
+
+/// The steps from an empty file to the present schema, appended to and never edited: step `n` leads to version `n + 1`.
+pub(super) const MIGRATIONS: &[&str] = &[concat!(include_str!("v1.sql"), include_str!("v1_optuna.sql"))];
+
+/// The version that `migrations` lead to.
+pub(super) fn newest(migrations: &[&str]) -> i64 {
+    i64::try_from(migrations.len()).expect("a list in the source is short")
+}
+
+/// The version of the store behind `connection`, 0 for an empty file; an error for files of other programs and of a newer
+/// hpsearch.
+pub(super) fn version(connection: &Connection, path: &Path, migrations: &[&str]) -> Result<i64, Fault> {
+    let integer = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let not_a_store = |why: String| Err(StorageError::NotAStore { path: path.display().to_string(), why }.into());
+    let application = integer("PRAGMA application_id")?;
+    let found = integer("PRAGMA user_version")?;
+    if application == APPLICATION_ID {
+        let known = newest(migrations);
+        return if found > known { Err(StorageError::Newer { path: path.display().to_string(), found, known }.into()) } else { Ok(found) };
+    }
+    if application != 0 {
+        return not_a_store(format!("it is an SQLite database of another program (application_id {application})"));
+    }
+    if integer("SELECT count(*) FROM sqlite_schema WHERE name = 'alembic_version'")? > 0 {
+        return not_a_store("it looks like a database of Optuna".to_owned());
+    }
+    let tables = integer("SELECT count(*) FROM sqlite_schema")?;
+    if tables > 0 || found != 0 { not_a_store("it is an SQLite database of another program".to_owned()) } else { Ok(0) }
+}
+
+/// Runs the steps that are missing, all in one transaction.
+pub(super) fn migrate(connection: &mut Connection, path: &Path, migrations: &[&str]) -> Result<(), Fault> {
+    if version(connection, path, migrations)? == newest(migrations) {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Asked again under the lock: another process may have been faster.
+    let found = version(&transaction, path, migrations)?;
+    for (step, sql) in (0..).zip(migrations) {
+        if step >= found {
+            transaction.execute_batch(sql)?;
+        }
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", newest(migrations))?;
+    transaction.commit()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEPS: &[&str] = &["CREATE TABLE a (x INTEGER) STRICT;", "ALTER TABLE a ADD COLUMN y TEXT;", "CREATE TABLE b (z REAL) STRICT;"];
+
+    fn columns(connection: &Connection) -> String {
+        connection.query_row("SELECT group_concat(name) FROM pragma_table_info('a')", [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn only_missing_steps_run() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, Path::new("x"), &STEPS[..1]).ok().unwrap();
+        connection.execute_batch("INSERT INTO a VALUES (7)").unwrap();
+        migrate(&mut connection, Path::new("x"), STEPS).ok().unwrap();
+        migrate(&mut connection, Path::new("x"), STEPS).ok().unwrap();
+        assert_eq!(columns(&connection), "x,y");
+        assert_eq!(connection.query_row("SELECT x FROM a", [], |row| row.get::<_, i64>(0)).unwrap(), 7);
+    }
+
+    #[test]
+    fn a_step_that_fails_leaves_the_old_version() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, Path::new("x"), &STEPS[..1]).ok().unwrap();
+        let broken = [STEPS[0], STEPS[1], "CREATE TABLE"];
+        assert!(migrate(&mut connection, Path::new("x"), &broken).is_err());
+        assert_eq!(columns(&connection), "x");
+        assert_eq!(version(&connection, Path::new("x"), STEPS).ok().unwrap(), 1);
+    }
+
+    #[test]
+    fn a_newer_version_is_refused() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, Path::new("x"), STEPS).ok().unwrap();
+        let refused = migrate(&mut connection, Path::new("x"), &STEPS[..2]);
+        assert!(matches!(refused, Err(Fault::Store(StorageError::Newer { found: 3, known: 2, .. }))));
+    }
+}

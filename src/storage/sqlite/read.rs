@@ -1,0 +1,219 @@
+//! Reads everything but trials: studies, attempts, reports, the journal.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use serde::de::DeserializeOwned;
+
+use super::fault::Fault;
+use super::number::{from_integer, from_real, number_of, trial_id, trial_ids};
+use super::trials;
+use crate::device::Slot;
+use crate::event::{Event, Seq};
+use crate::metric::Direction;
+use crate::storage::{Attempt, HeldLease, Holder, StorageError, StoredRequest, StoredStudy, StudyId, StudySummary};
+use crate::study::StudySpec;
+use crate::time::Timestamp;
+use crate::trial::{AttemptNumber, TrialNumber, TrialState};
+use crate::view::{Counts, StudyView};
+
+/// A JSON column's content.
+pub(super) fn json<T: DeserializeOwned>(text: &str, place: impl FnOnce() -> String) -> Result<T, Fault> {
+    serde_json::from_str(text).map_err(|error| Fault::corrupt(place(), error))
+}
+
+/// All studies by name.
+pub(super) fn studies(connection: &Connection) -> Result<Vec<StudySummary>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT id FROM study ORDER BY name")?;
+    let ids = statement.query_map([], |row| row.get(0).map(StudyId))?.collect::<Result<Vec<_>, _>>()?;
+    ids.into_iter().map(|id| summary(connection, id)).collect()
+}
+
+/// The study called `name`.
+pub(super) fn study(connection: &Connection, name: &str) -> Result<Option<StoredStudy>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT id FROM study WHERE name = ?1")?;
+    let Some(id) = statement.query_row([name], |row| row.get(0).map(StudyId)).optional()? else { return Ok(None) };
+    let row = study_row(connection, id)?;
+    Ok(Some(StoredStudy { id, spec: row.spec, created: row.created }))
+}
+
+/// One study's line of `ls`.
+pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySummary, Fault> {
+    let StudyRow { spec, created, finished, .. } = study_row(connection, id)?;
+    let (first, last) = trial_ids(id);
+    let mut counts = Counts::default();
+    let mut statement = connection.prepare_cached("SELECT state, count(*) FROM trial WHERE id BETWEEN ?1 AND ?2 GROUP BY state")?;
+    let mut rows = statement.query([first, last])?;
+    while let Some(row) = rows.next()? {
+        let word: String = row.get(0)?;
+        let place = || format!("table `trial`, study {}", id.0);
+        let state = TrialState::from_word(&word).ok_or_else(|| Fault::corrupt(place(), format!("`{word}` is not a state")))?;
+        *counts.of(state) = from_integer(row.get(1)?, place)?;
+    }
+    let best = best(connection, id)?;
+    Ok(StudySummary { id, spec, counts, best, finished, held: held(connection, id)?, created })
+}
+
+fn best(connection: &Connection, study: StudyId) -> Result<Option<(TrialNumber, f64)>, Fault> {
+    macro_rules! complete {
+        () => {
+            "SELECT v.trial_id, v.value FROM trial_value v JOIN trial t ON t.id = v.trial_id
+             WHERE v.trial_id BETWEEN ?1 AND ?2 AND v.idx = 0 AND v.value IS NOT NULL AND t.state = 'complete' "
+        };
+    }
+    let sql = match trials::direction(connection, study)? {
+        Direction::Minimize => concat!(complete!(), "ORDER BY v.value, v.trial_id LIMIT 1"),
+        Direction::Maximize => concat!(complete!(), "ORDER BY v.value DESC, v.trial_id LIMIT 1"),
+    };
+    let (first, last) = trial_ids(study);
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row([first, last], |row| Ok((number_of(row.get(0)?), row.get(1)?))).optional()?)
+}
+
+/// Who holds a study.
+pub(super) fn held(connection: &Connection, study: StudyId) -> Result<Option<HeldLease>, Fault> {
+    let mut statement =
+        connection.prepare_cached("SELECT epoch, pid, pid_started, host, acquired_at FROM lease WHERE study_id = ?1 AND pid IS NOT NULL")?;
+    let mut rows = statement.query([study.0])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let place = || format!("table `lease`, study {}", study.0);
+    let holder = Holder { pid: from_integer(row.get(1)?, place)?, pid_started: from_integer(row.get(2)?, place)?, host: row.get(3)? };
+    Ok(Some(HeldLease { epoch: row.get(0)?, holder, acquired: Timestamp(row.get(4)?) }))
+}
+
+/// The row of table `study`.
+pub(super) struct StudyRow {
+    pub(super) spec: StudySpec,
+    pub(super) revision: i64,
+    pub(super) created: Timestamp,
+    pub(super) finished: Option<String>,
+    pub(super) ran_micros: i64,
+}
+
+/// The row of table `study`; an error if there is none.
+pub(super) fn study_row(connection: &Connection, study: StudyId) -> Result<StudyRow, Fault> {
+    let mut statement = connection.prepare_cached("SELECT spec, revision, created_at, finished_reason, ran_micros FROM study WHERE id = ?1")?;
+    let mut rows = statement.query([study.0])?;
+    let Some(row) = rows.next()? else { return Err(StorageError::NoStudy { study }.into()) };
+    Ok(StudyRow {
+        spec: json(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?, || format!("table `study`, id {}, column `spec`", study.0))?,
+        revision: row.get(1)?,
+        created: Timestamp(row.get(2)?),
+        finished: row.get(3)?,
+        ran_micros: row.get(4)?,
+    })
+}
+
+/// Checks that the study is there.
+pub(super) fn require(connection: &Connection, study: StudyId) -> Result<(), Fault> {
+    let mut statement = connection.prepare_cached("SELECT 1 FROM study WHERE id = ?1")?;
+    if statement.exists([study.0])? { Ok(()) } else { Err(StorageError::NoStudy { study }.into()) }
+}
+
+/// The whole state of a study.
+pub(super) fn view(connection: &Connection, study: StudyId) -> Result<StudyView, Fault> {
+    let row = study_row(connection, study)?;
+    let mut view = StudyView::new(&row.spec);
+    view.trials = trials::all(connection, study)?;
+    for trial in &view.trials {
+        *view.counts.of(trial.state) += 1;
+    }
+    view.finished = row.finished;
+    view.ran_micros = row.ran_micros;
+    Ok(view)
+}
+
+/// Attempts of one trial, or of all.
+pub(super) fn attempts(connection: &Connection, study: StudyId, trial: Option<TrialNumber>) -> Result<Vec<Attempt>, Fault> {
+    require(connection, study)?;
+    let (first, last) = match trial {
+        None => trial_ids(study),
+        Some(number) => match trial_id(study, number) {
+            Ok(id) => (id, id),
+            Err(_) => return Ok(Vec::new()),
+        },
+    };
+    let mut statement = connection.prepare_cached(
+        "SELECT trial_id, attempt, slot, device, pid, pid_started, started_at, ended_at, outcome, reason
+         FROM attempt WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, attempt",
+    )?;
+    let mut rows = statement.query([first, last])?;
+    let mut attempts = Vec::new();
+    while let Some(row) = rows.next()? {
+        attempts.push(attempt(study, row)?);
+    }
+    Ok(attempts)
+}
+
+fn attempt(study: StudyId, row: &Row<'_>) -> Result<Attempt, Fault> {
+    let trial = number_of(row.get(0)?);
+    let place = || format!("table `attempt`, study {}, trial {trial}", study.0);
+    let device = row.get::<_, String>(3)?.parse().map_err(|unknown| Fault::corrupt(place(), unknown))?;
+    let process = match (row.get::<_, Option<i64>>(4)?, row.get::<_, Option<i64>>(5)?) {
+        (Some(pid), Some(started)) => Some((from_integer(pid, place)?, from_integer(started, place)?)),
+        _ => None,
+    };
+    Ok(Attempt {
+        trial,
+        attempt: AttemptNumber(from_integer(row.get(1)?, place)?),
+        slot: Slot { index: from_integer(row.get(2)?, place)?, device },
+        process,
+        started: Timestamp(row.get(6)?),
+        ended: row.get::<_, Option<i64>>(7)?.map(Timestamp),
+        end: row.get::<_, Option<String>>(8)?.map(|text| json(&text, place)).transpose()?,
+        reason: row.get(9)?,
+    })
+}
+
+/// All reports of one trial: metric, step and value, in that order.
+pub(super) fn reports(connection: &Connection, study: StudyId, trial: TrialNumber) -> Result<Vec<(String, u64, f64)>, Fault> {
+    require(connection, study)?;
+    let Ok(id) = trial_id(study, trial) else { return Ok(Vec::new()) };
+    let mut statement = connection.prepare_cached(
+        "SELECT m.name, r.step, r.value FROM report r JOIN metric m ON m.id = r.metric_id WHERE r.trial_id = ?1 ORDER BY m.name, r.step",
+    )?;
+    let mut rows = statement.query([id])?;
+    let mut reports = Vec::new();
+    while let Some(row) = rows.next()? {
+        let step = from_integer(row.get(1)?, || format!("table `report`, study {}, trial {trial}", study.0))?;
+        reports.push((row.get(0)?, step, from_real(row.get(2)?)));
+    }
+    Ok(reports)
+}
+
+/// The journal after `seq`.
+pub(super) fn events_after(connection: &Connection, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, Fault> {
+    require(connection, study)?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut statement = connection.prepare_cached("SELECT seq, at, body FROM event WHERE study_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3")?;
+    let mut rows = statement.query(params![study.0, seq.0, limit])?;
+    let mut events = Vec::new();
+    while let Some(row) = rows.next()? {
+        let seq: i64 = row.get(0)?;
+        let event = json(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?, || format!("table `event`, seq {seq}, column `body`"))?;
+        events.push((Seq(seq), Timestamp(row.get(1)?), event));
+    }
+    Ok(events)
+}
+
+/// Microseconds that runners spent on the study and, if one runs, when it began.
+pub(super) fn running_since(connection: &Connection, study: StudyId) -> Result<(i64, Option<Timestamp>), Fault> {
+    let mut statement = connection.prepare_cached("SELECT ran_micros FROM study WHERE id = ?1")?;
+    let ran = statement.query_row([study.0], |row| row.get(0)).optional()?.ok_or(StorageError::NoStudy { study })?;
+    let mut statement =
+        connection.prepare_cached("SELECT iif(stopped_at IS NULL, started_at, NULL) FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1")?;
+    let since: Option<Option<i64>> = statement.query_row([study.0], |row| row.get(0)).optional()?;
+    Ok((ran, since.flatten().map(Timestamp)))
+}
+
+/// Requests not yet served, oldest first.
+pub(super) fn pending_requests(connection: &Connection, study: StudyId) -> Result<Vec<StoredRequest>, Fault> {
+    require(connection, study)?;
+    let mut statement = connection.prepare_cached("SELECT id, body FROM request WHERE study_id = ?1 AND served_at IS NULL ORDER BY id")?;
+    let mut rows = statement.query([study.0])?;
+    let mut requests = Vec::new();
+    while let Some(row) = rows.next()? {
+        let id: i64 = row.get(0)?;
+        let request = json(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?, || format!("table `request`, id {id}, column `body`"))?;
+        requests.push(StoredRequest { id, request });
+    }
+    Ok(requests)
+}

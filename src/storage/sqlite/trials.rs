@@ -1,0 +1,206 @@
+//! Rebuilds trials from the tables: one trial, a page of them, or all of a study.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::fault::Fault;
+use super::number::{from_integer, from_real, number_of, trial_id, trial_ids};
+use super::read::json;
+use crate::checkpoint::Checkpoint;
+use crate::metric::Direction;
+use crate::params::{Params, Value};
+use crate::storage::{StudyId, TrialOrder};
+use crate::time::Timestamp;
+use crate::trial::{Decision, Trial, TrialNumber, TrialState};
+use crate::verdict::{Reason, Verdict};
+
+/// All trials by number.
+pub(super) fn all(connection: &Connection, study: StudyId) -> Result<Vec<Trial>, Fault> {
+    let (first, last) = trial_ids(study);
+    let trials = Loader::new(connection, study)?.range(first, last)?;
+    match (0..).zip(&trials).find(|(number, trial)| trial.number != TrialNumber(*number)) {
+        Some((number, _)) => Err(Fault::corrupt(format!("table `trial`, study {}", study.0), format!("trial {number} is missing"))),
+        None => Ok(trials),
+    }
+}
+
+/// One trial.
+pub(super) fn one(connection: &Connection, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, Fault> {
+    let Ok(id) = trial_id(study, number) else { return Ok(None) };
+    Ok(Loader::new(connection, study)?.range(id, id)?.pop())
+}
+
+/// Trials with what they are ranked by: complete ones by value, the others by their last report.
+macro_rules! ranked {
+    () => {
+        "SELECT id FROM (SELECT t.id, t.state <> 'complete' AS other, iif(t.state = 'complete', v.trial_id, t.last_step) IS NULL AS absent,
+                                iif(t.state = 'complete', v.value, t.last_value) AS value
+                         FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 WHERE t.id BETWEEN ?1 AND ?2) "
+    };
+}
+/// A page of the trials in an order.
+pub(super) fn page(connection: &Connection, study: StudyId, order: TrialOrder, offset: u64, limit: u64) -> Result<Vec<Trial>, Fault> {
+    let (first, last) = trial_ids(study);
+    let (offset, limit) = (i64::try_from(offset).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
+    let sql = match (order, direction(connection, study)?) {
+        (TrialOrder::Number, _) => "SELECT id FROM trial WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3 OFFSET ?4",
+        (TrialOrder::Value, Direction::Minimize) => concat!(ranked!(), "ORDER BY other, absent, value IS NULL, value, id LIMIT ?3 OFFSET ?4"),
+        (TrialOrder::Value, Direction::Maximize) => concat!(ranked!(), "ORDER BY other, absent, value IS NULL, value DESC, id LIMIT ?3 OFFSET ?4"),
+    };
+    let mut statement = connection.prepare_cached(sql)?;
+    let ids = statement.query_map(params![first, last, limit, offset], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
+    let loader = Loader::new(connection, study)?;
+    let mut trials = Vec::with_capacity(ids.len());
+    for id in ids {
+        trials.append(&mut loader.range(id, id)?);
+    }
+    Ok(trials)
+}
+
+/// The direction of the study's first objective.
+pub(super) fn direction(connection: &Connection, study: StudyId) -> Result<Direction, Fault> {
+    let mut statement = connection.prepare_cached("SELECT direction FROM objective WHERE study_id = ?1 AND idx = 0")?;
+    let word: String = statement.query_row([study.0], |row| row.get(0))?;
+    Ok(if word == Direction::Maximize.as_str() { Direction::Maximize } else { Direction::Minimize })
+}
+
+/// What all trials of a study share.
+struct Loader<'a> {
+    connection: &'a Connection,
+    study: StudyId,
+    dimensions: BTreeMap<i64, String>,
+    metric: Option<i64>,
+}
+
+impl<'a> Loader<'a> {
+    fn new(connection: &'a Connection, study: StudyId) -> Result<Self, Fault> {
+        let mut statement = connection.prepare_cached("SELECT idx, name FROM dimension WHERE study_id = ?1")?;
+        let dimensions = statement.query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+        let mut statement =
+            connection.prepare_cached("SELECT m.id FROM objective o JOIN metric m ON m.name = o.metric WHERE o.study_id = ?1 AND o.idx = 0")?;
+        let metric = statement.query_row([study.0], |row| row.get(0)).optional()?;
+        Ok(Loader { connection, study, dimensions, metric })
+    }
+
+    /// The trials with ids from `first` to `last`, by number.
+    fn range(&self, first: i64, last: i64) -> Result<Vec<Trial>, Fault> {
+        let mut trials = self.rows(first, last)?;
+        self.add_params(&mut trials, first, last)?;
+        self.add_curves(&mut trials, first, last)?;
+        self.add_decisions(&mut trials, first, last)?;
+        self.add_checkpoints(&mut trials, first, last)?;
+        Ok(trials)
+    }
+
+    fn rows(&self, first: i64, last: i64) -> Result<Vec<Trial>, Fault> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT t.id, t.state, t.origin, v.trial_id, v.value, t.last_metrics, t.attempts, t.device, t.until, t.reason, t.created_at,
+                    t.started_at, t.finished_at, t.busy_micros
+             FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id",
+        )?;
+        let mut rows = statement.query(params![first, last])?;
+        let mut trials = Vec::new();
+        while let Some(row) = rows.next()? {
+            trials.push(trial(row)?);
+        }
+        Ok(trials)
+    }
+
+    fn add_params(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
+        self.add(trials, "SELECT trial_id, dimension, value FROM param WHERE trial_id BETWEEN ?1 AND ?2", params![first, last], |trial, row| {
+            let dimension: i64 = row.get(1)?;
+            let place = || format!("table `param`, study {}, trial {}, dimension {dimension}", self.study.0, trial.number);
+            let name = self.dimensions.get(&dimension).ok_or_else(|| Fault::corrupt(place(), "there is no such dimension"))?;
+            let value: Value = json(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?, place)?;
+            trial.params.insert(name.clone(), value);
+            Ok(())
+        })
+    }
+
+    fn add_curves(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
+        let Some(metric) = self.metric else { return Ok(()) };
+        let sql = "SELECT trial_id, step, value FROM report WHERE metric_id = ?3 AND trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step";
+        self.add(trials, sql, params![first, last, metric], |trial, row| {
+            let step = from_integer(row.get(1)?, || format!("table `report`, study {}, trial {}", self.study.0, trial.number))?;
+            trial.curve.push((step, from_real(row.get(2)?)));
+            Ok(())
+        })
+    }
+
+    fn add_decisions(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
+        let sql = "SELECT trial_id, step, verdict, reason FROM decision WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step";
+        self.add(trials, sql, params![first, last], |trial, row| {
+            let place = || format!("table `decision`, study {}, trial {}", self.study.0, trial.number);
+            let step = from_integer(row.get(1)?, place)?;
+            let word: String = row.get(2)?;
+            let reason = row.get::<_, Option<String>>(3)?.map(Reason);
+            let verdict = match (word.as_str(), reason) {
+                ("continue", reason) => Verdict::Continue(reason),
+                ("pause", Some(reason)) => Verdict::Pause(reason),
+                ("stop", Some(reason)) => Verdict::Stop(reason),
+                _ => return Err(Fault::corrupt(place(), format!("`{word}` is not a verdict, or lacks its reason"))),
+            };
+            trial.decisions.push(Decision { step, verdict });
+            Ok(())
+        })
+    }
+
+    fn add_checkpoints(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
+        let sql = "SELECT trial_id, step, path FROM checkpoint WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step, seq";
+        self.add(trials, sql, params![first, last], |trial, row| {
+            let step = from_integer(row.get(1)?, || format!("table `checkpoint`, study {}, trial {}", self.study.0, trial.number))?;
+            trial.checkpoints.push(Checkpoint { step, path: PathBuf::from(row.get::<_, String>(2)?) });
+            Ok(())
+        })
+    }
+
+    /// Hands each row of a query (its first column a trial's id) to the trial it is about.
+    fn add(
+        &self,
+        trials: &mut [Trial],
+        sql: &str,
+        params: &[&dyn rusqlite::ToSql],
+        mut take: impl FnMut(&mut Trial, &Row<'_>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query(params)?;
+        while let Some(row) = rows.next()? {
+            let number = number_of(row.get(0)?);
+            // Trials have the numbers from that of the first one on, without gaps.
+            let index = trials.first().and_then(|first| number.0.checked_sub(first.number.0)).and_then(|index| usize::try_from(index).ok());
+            let trial = index.and_then(|index| trials.get_mut(index)).filter(|trial| trial.number == number);
+            let missing = || Fault::corrupt(format!("table `trial`, study {}", self.study.0), format!("trial {number} is missing"));
+            take(trial.ok_or_else(missing)?, row)?;
+        }
+        Ok(())
+    }
+}
+
+fn trial(row: &Row<'_>) -> Result<Trial, Fault> {
+    let id: i64 = row.get(0)?;
+    let place = |column: &str| format!("table `trial`, id {id}, column `{column}`");
+    let word: String = row.get(1)?;
+    let device = row.get::<_, Option<String>>(7)?.map(|name| name.parse()).transpose();
+    let has_value = row.get::<_, Option<i64>>(3)?.is_some();
+    Ok(Trial {
+        number: number_of(id),
+        params: Params::new(),
+        origin: json(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?, || place("origin"))?,
+        state: TrialState::from_word(&word).ok_or_else(|| Fault::corrupt(place("state"), format!("`{word}` is not a state")))?,
+        value: if has_value { Some(from_real(row.get(4)?)) } else { None },
+        curve: Vec::new(),
+        last_metrics: json(row.get_ref(5)?.as_str().map_err(rusqlite::Error::from)?, || place("last_metrics"))?,
+        decisions: Vec::new(),
+        checkpoints: Vec::new(),
+        attempts: from_integer(row.get(6)?, || place("attempts"))?,
+        device: device.map_err(|unknown| Fault::corrupt(place("device"), unknown))?,
+        until: row.get::<_, Option<i64>>(8)?.map(|until| from_integer(until, || place("until"))).transpose()?,
+        reason: row.get(9)?,
+        created: Timestamp(row.get(10)?),
+        started: row.get::<_, Option<i64>>(11)?.map(Timestamp),
+        finished: row.get::<_, Option<i64>>(12)?.map(Timestamp),
+        busy_micros: row.get(13)?,
+    })
+}

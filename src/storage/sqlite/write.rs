@@ -1,0 +1,153 @@
+//! Writes studies, leases and requests, each call inside the transaction it is given.
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::append::{Append, Cache, add_dimension, present_dimensions, to_json};
+use super::fault::Fault;
+use super::number::{number_of, to_integer, trial_ids};
+use super::optuna::distribution_json;
+use super::read::{held, require, study_row};
+use crate::event::{Event, Request, Seq};
+use crate::storage::{Holder, Lease, StorageError, StudyId, Takeover, check_creations};
+use crate::study::StudySpec;
+use crate::time::Timestamp;
+
+/// A new study.
+pub(super) fn create_study(connection: &Connection, now: Timestamp, spec: &StudySpec) -> Result<StudyId, Fault> {
+    if connection.prepare_cached("SELECT 1 FROM study WHERE name = ?1")?.exists([&spec.name])? {
+        return Err(StorageError::Exists { name: spec.name.clone() }.into());
+    }
+    let sql = "INSERT INTO study (name, spec, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)";
+    connection.execute(sql, params![spec.name, to_json(spec)?, now.0])?;
+    let study = StudyId(connection.last_insert_rowid());
+    connection.execute("INSERT INTO lease (study_id) VALUES (?1)", [study.0])?;
+    write_objectives(connection, study, spec)?;
+    write_dimensions(connection, study, spec)?;
+    Ok(study)
+}
+
+fn write_objectives(connection: &Connection, study: StudyId, spec: &StudySpec) -> Result<(), Fault> {
+    connection.execute("DELETE FROM objective WHERE study_id = ?1", [study.0])?;
+    for (idx, objective) in (0_i64..).zip(&spec.objectives) {
+        let sql = "INSERT INTO objective (study_id, idx, metric, direction) VALUES (?1, ?2, ?3, ?4)";
+        connection.execute(sql, params![study.0, idx, objective.metric, objective.direction.as_str()])?;
+    }
+    Ok(())
+}
+
+/// Adds a version of each parameter that is new or not what it was.
+fn write_dimensions(connection: &Connection, study: StudyId, spec: &StudySpec) -> Result<(), Fault> {
+    let present = present_dimensions(connection, study)?;
+    for dimension in spec.space.dimensions() {
+        let json = distribution_json(&dimension.distribution).to_string();
+        let stored: Option<String> = match present.get(&dimension.name) {
+            None => None,
+            Some(idx) => {
+                connection.query_row("SELECT optuna_json FROM dimension WHERE study_id = ?1 AND idx = ?2", params![study.0, idx], |row| row.get(0))?
+            }
+        };
+        if stored.as_deref() != Some(&json) {
+            add_dimension(connection, study, &dimension.name, Some(&json))?;
+        }
+    }
+    Ok(())
+}
+
+/// Replaces the stored specification.
+pub(super) fn update_spec(connection: &Connection, lease: &Lease, now: Timestamp, spec: &StudySpec) -> Result<(), Fault> {
+    check_fence(connection, lease)?;
+    let study = lease.study;
+    if connection.prepare_cached("SELECT 1 FROM study WHERE name = ?1 AND id <> ?2")?.exists(params![spec.name, study.0])? {
+        return Err(StorageError::Exists { name: spec.name.clone() }.into());
+    }
+    let before = study_row(connection, study)?.spec;
+    let sql = "UPDATE study SET name = ?2, spec = ?3, revision = revision + 1, updated_at = ?4 WHERE id = ?1";
+    connection.execute(sql, params![study.0, spec.name, to_json(spec)?, now.0])?;
+    write_objectives(connection, study, spec)?;
+    write_dimensions(connection, study, spec)?;
+    if before.objective().metric != spec.objective().metric {
+        rewrite_last_reports(connection, study, &spec.objective().metric)?;
+    }
+    Ok(())
+}
+
+fn rewrite_last_reports(connection: &Connection, study: StudyId, metric: &str) -> Result<(), Fault> {
+    let (first, last) = trial_ids(study);
+    connection.execute(
+        "UPDATE trial SET (last_step, last_value) =
+           (SELECT r.step, r.value FROM report r JOIN metric m ON m.id = r.metric_id
+            WHERE r.trial_id = trial.id AND m.name = ?3 ORDER BY r.step DESC LIMIT 1)
+         WHERE id BETWEEN ?1 AND ?2",
+        params![first, last, metric],
+    )?;
+    Ok(())
+}
+
+/// Checks that the lease holds; gives the revision of the specification.
+fn check_fence(connection: &Connection, lease: &Lease) -> Result<i64, Fault> {
+    let mut statement = connection
+        .prepare_cached("SELECT l.epoch, l.pid IS NOT NULL, s.revision FROM lease l JOIN study s ON s.id = l.study_id WHERE l.study_id = ?1")?;
+    let row = statement.query_row([lease.study.0], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?, row.get::<_, i64>(2)?)));
+    match row.optional()? {
+        None => Err(StorageError::NoStudy { study: lease.study }.into()),
+        Some((epoch, true, revision)) if epoch == lease.epoch => Ok(revision),
+        Some(_) => Err(StorageError::Fenced { study: lease.study }.into()),
+    }
+}
+
+/// Takes the right to write.
+pub(super) fn acquire(connection: &Connection, study: StudyId, holder: &Holder, now: Timestamp, takeover: Takeover) -> Result<Lease, Fault> {
+    require(connection, study)?;
+    if let Some(held) = held(connection, study)?
+        && takeover != Takeover::From(held.epoch)
+    {
+        let name = connection.query_row("SELECT name FROM study WHERE id = ?1", [study.0], |row| row.get(0))?;
+        return Err(StorageError::Busy { study: name, holder: held.holder, since: held.acquired }.into());
+    }
+    let sql = "UPDATE lease SET epoch = epoch + 1, pid = ?2, pid_started = ?3, host = ?4, acquired_at = ?5 WHERE study_id = ?1 RETURNING epoch";
+    let started = to_integer(holder.pid_started)?;
+    let epoch = connection.query_row(sql, params![study.0, holder.pid, started, holder.host, now.0], |row| row.get(0))?;
+    Ok(Lease { study, epoch })
+}
+
+/// Gives the right back, if it was not taken over.
+pub(super) fn release(connection: &Connection, lease: &Lease) -> Result<(), Fault> {
+    require(connection, lease.study)?;
+    let sql = "UPDATE lease SET pid = NULL, pid_started = NULL, host = NULL, acquired_at = NULL WHERE study_id = ?1 AND epoch = ?2";
+    connection.execute(sql, params![lease.study.0, lease.epoch])?;
+    Ok(())
+}
+
+/// Writes events to the journal and the tables.
+pub(super) fn append(connection: &Connection, cache: &mut Cache, lease: &Lease, now: Timestamp, events: &[Event]) -> Result<Seq, Fault> {
+    let revision = check_fence(connection, lease)?;
+    let (first, last) = trial_ids(lease.study);
+    let mut statement = connection.prepare_cached("SELECT id FROM trial WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT 1")?;
+    let newest = statement.query_row([first, last], |row| row.get(0)).optional()?;
+    let trials = newest.map_or(0, |id| number_of(id).0 + 1);
+    check_creations(trials, events)?;
+    let mut append = Append::new(connection, cache, lease.study, revision, now, trials)?;
+    let mut seq = None;
+    for event in events {
+        seq = Some(append.write(event)?);
+    }
+    match seq {
+        Some(seq) => Ok(Seq(seq)),
+        None => Ok(connection.query_row("SELECT coalesce(max(seq), 0) FROM event WHERE study_id = ?1", [lease.study.0], |row| row.get(0).map(Seq))?),
+    }
+}
+
+/// Asks something of whoever runs the study.
+pub(super) fn request(connection: &Connection, study: StudyId, now: Timestamp, request: &Request) -> Result<i64, Fault> {
+    require(connection, study)?;
+    connection.execute("INSERT INTO request (study_id, body, at) VALUES (?1, ?2, ?3)", params![study.0, to_json(request)?, now.0])?;
+    Ok(connection.last_insert_rowid())
+}
+
+/// Marks a request as served.
+pub(super) fn serve_request(connection: &Connection, lease: &Lease, now: Timestamp, id: i64) -> Result<(), Fault> {
+    check_fence(connection, lease)?;
+    let sql = "UPDATE request SET served_at = ?3 WHERE study_id = ?1 AND id = ?2 AND served_at IS NULL";
+    connection.execute(sql, params![lease.study.0, id, now.0])?;
+    Ok(())
+}

@@ -1,0 +1,259 @@
+//! Checkpoint directories: the model, the optimiser's state, where the run was, and the digests that tell whether all of it is whole.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use burn::tensor::Device;
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::TrainerError;
+use super::durable::{Draft, Existing};
+use super::encoder::{Architecture, Encoder};
+use super::optimiser::Optimiser;
+use super::parameters::{Parameters, Values};
+use crate::arguments::TrainerArguments;
+
+/// The version of `trainer_state.json` and `training_args.json`.
+pub(super) const VERSION: u32 = 1;
+
+const MODEL: &str = "model.safetensors";
+const CONFIG: &str = "config.json";
+const TOKENIZER: &str = "tokenizer.json";
+const OPTIMISER: &str = "optimizer.safetensors";
+const STATE: &str = "trainer_state.json";
+const ARGUMENTS: &str = "training_args.json";
+const DIGESTS: &str = "digests.json";
+
+/// Where a run was: `trainer_state.json`, with Hugging Face's keys where there are some.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct State {
+    pub(super) version: u32,
+    /// Optimiser steps made.
+    pub(super) global_step: u64,
+    /// Passes over the training rows.
+    pub(super) epoch: f64,
+    /// The lowest `eval_loss` so far.
+    pub(super) best_metric: Option<f64>,
+    pub(super) best_global_step: Option<u64>,
+    /// The optimiser step whose evaluation is done.
+    pub(super) evaluated_step: u64,
+    /// The last report, which the runner may not have received.
+    pub(super) last_report: Option<Report>,
+    /// Training loss since the last report.
+    pub(super) since_report: Mean,
+    /// Training loss since the last log line.
+    pub(super) since_log: Mean,
+    pub(super) log_history: Vec<BTreeMap<String, Value>>,
+}
+
+/// Metrics at a clock value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Report {
+    pub(super) clock: u64,
+    /// Null stands for NaN.
+    pub(super) metrics: BTreeMap<String, Option<f64>>,
+}
+
+/// A running mean.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mean {
+    sum: f64,
+    count: u32,
+}
+
+impl Mean {
+    pub(super) fn add(&mut self, value: f64) {
+        self.sum += value;
+        self.count += 1;
+    }
+
+    /// The mean since the last call, NaN if nothing was added.
+    pub(super) fn take(&mut self) -> f64 {
+        let Self { sum, count } = std::mem::take(self);
+        sum / f64::from(count)
+    }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            global_step: 0,
+            epoch: 0.0,
+            best_metric: None,
+            best_global_step: None,
+            evaluated_step: 0,
+            last_report: None,
+            since_report: Mean::default(),
+            since_log: Mean::default(),
+            log_history: Vec::new(),
+        }
+    }
+}
+
+/// What a run was told: `training_args.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Told {
+    pub(super) version: u32,
+    pub(super) arguments: TrainerArguments,
+    pub(super) seed: u64,
+    /// The prepared data's digest.
+    pub(super) data: String,
+}
+
+/// Everything a checkpoint is made of.
+pub(super) struct Contents<'a> {
+    pub(super) architecture: &'a Architecture,
+    pub(super) parameters: &'a Parameters,
+    pub(super) values: &'a Values,
+    pub(super) tokenizer: &'a [u8],
+    pub(super) optimiser: &'a Optimiser,
+    pub(super) state: &'a State,
+    pub(super) told: &'a Told,
+}
+
+/// Writes the checkpoint `directory`: complete and on the disk when it appears.
+pub(super) fn write(directory: &Path, contents: &Contents) -> Result<(), TrainerError> {
+    let mut optimiser = Vec::new();
+    for (name, values) in &contents.optimiser.state {
+        optimiser.extend(contents.parameters.to_entries(&format!("{name}."), values)?);
+    }
+    let model = contents.parameters.to_entries("", contents.values)?;
+    let files = [
+        (MODEL, safetensors(directory, &model)?),
+        (CONFIG, json(contents.architecture)),
+        (TOKENIZER, contents.tokenizer.to_vec()),
+        (OPTIMISER, safetensors(directory, &optimiser)?),
+        (STATE, json(contents.state)),
+        (ARGUMENTS, json(contents.told)),
+    ];
+    let draft = Draft::new(directory)?;
+    let mut digests = BTreeMap::new();
+    for (name, bytes) in &files {
+        draft.write(name, bytes)?;
+        digests.insert(*name, blake3::hash(bytes).to_hex().to_string());
+    }
+    draft.write(DIGESTS, &json(&digests))?;
+    draft.publish(Existing::Replace)
+}
+
+/// A model as it lies in a checkpoint or an export.
+pub(super) struct ModelFiles {
+    pub(super) architecture: Architecture,
+    pub(super) encoder: Encoder,
+    pub(super) parameters: Parameters,
+    pub(super) values: Values,
+    pub(super) tokenizer: Vec<u8>,
+}
+
+impl ModelFiles {
+    /// Reads a model; digests are verified where the directory has them.
+    pub(super) fn load(directory: &Path, device: &Device) -> Result<Self, TrainerError> {
+        let files = Files::open(directory)?;
+        let architecture: Architecture = files.json(CONFIG)?;
+        if let Some(problem) = architecture.problem() {
+            return Err(TrainerError::checkpoint(directory, problem));
+        }
+        let (encoder, parameters) = Encoder::new(&architecture);
+        let values = files.values(MODEL, &parameters, "", device)?;
+        Ok(Self { encoder, parameters, values, tokenizer: files.read(TOKENIZER)?, architecture })
+    }
+}
+
+/// What a checkpoint holds besides its model.
+pub(super) struct RunFiles {
+    pub(super) state: State,
+    pub(super) told: Told,
+}
+
+impl RunFiles {
+    /// Reads where the run was and what it was told, and fills in `optimiser`'s state where it is of the same kind.
+    pub(super) fn load(directory: &Path, parameters: &Parameters, optimiser: &mut Optimiser, device: &Device) -> Result<Self, TrainerError> {
+        let files = Files::open(directory)?;
+        if files.digests.is_none() {
+            return Err(TrainerError::checkpoint(directory, format!("`{DIGESTS}` is missing: it is no complete checkpoint")));
+        }
+        let (state, told): (State, Told) = (files.json(STATE)?, files.json(ARGUMENTS)?);
+        if state.version != VERSION || told.version != VERSION {
+            return Err(TrainerError::checkpoint(directory, format!("version {} where this binary reads {VERSION}", state.version)));
+        }
+        for (name, values) in &mut optimiser.state {
+            *values = files.values(OPTIMISER, parameters, &format!("{name}."), device)?;
+        }
+        Ok(Self { state, told })
+    }
+}
+
+/// The files of a directory, checked against its digests as they are read.
+struct Files {
+    directory: PathBuf,
+    digests: Option<BTreeMap<String, String>>,
+}
+
+impl Files {
+    fn open(directory: &Path) -> Result<Self, TrainerError> {
+        if !directory.is_dir() {
+            return Err(TrainerError::checkpoint(directory, "there is no such directory"));
+        }
+        let mut files = Self { directory: directory.to_owned(), digests: None };
+        if directory.join(DIGESTS).exists() {
+            files.digests = Some(files.json(DIGESTS)?);
+        }
+        Ok(files)
+    }
+
+    fn read(&self, name: &str) -> Result<Vec<u8>, TrainerError> {
+        let bytes = fs::read(self.directory.join(name)).map_err(|error| self.problem(name, &format!("cannot be read: {error}")))?;
+        match self.digests.as_ref().and_then(|digests| digests.get(name)) {
+            Some(digest) if *digest != blake3::hash(&bytes).to_hex().as_str() => {
+                Err(self.problem(name, "is damaged: it is not what was written (its digest differs)"))
+            }
+            _ => Ok(bytes),
+        }
+    }
+
+    fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, TrainerError> {
+        serde_json::from_slice(&self.read(name)?).map_err(|error| self.problem(name, &format!("cannot be understood: {error}")))
+    }
+
+    fn values(&self, name: &str, parameters: &Parameters, prefix: &str, device: &Device) -> Result<Values, TrainerError> {
+        let bytes = self.read(name)?;
+        let tensors = SafeTensors::deserialize(&bytes).map_err(|error| self.problem(name, &format!("cannot be understood: {error}")))?;
+        parameters.from_entries(prefix, device, |entry, shape| {
+            let tensor = tensors.tensor(entry).map_err(|_| self.problem(name, &format!("has no tensor `{entry}`")))?;
+            if tensor.dtype() != Dtype::F32 || tensor.shape() != shape {
+                let found = format!("{:?} {:?}", tensor.dtype(), tensor.shape());
+                return Err(self.problem(name, &format!("has `{entry}` as {found}, where the model needs F32 {shape:?}")));
+            }
+            Ok(tensor.data().chunks_exact(4).map(|word| f32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect())
+        })
+    }
+
+    fn problem(&self, name: &str, what: &str) -> TrainerError {
+        TrainerError::checkpoint(&self.directory, format!("`{name}` {what}"))
+    }
+}
+
+fn safetensors(directory: &Path, entries: &[(String, Vec<usize>, Vec<u8>)]) -> Result<Vec<u8>, TrainerError> {
+    let wrong = |error| TrainerError::checkpoint(directory, format!("cannot be written: {error}"));
+    let views = entries.iter().map(|(name, shape, bytes)| Ok((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes)?)));
+    let views = views.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    // transformers asks for this entry.
+    let about = [("format".to_owned(), "pt".to_owned())].into();
+    safetensors::serialize(views, Some(about)).map_err(wrong)
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(value).expect("plain data with string keys");
+    text.push(b'\n');
+    text
+}

@@ -1,0 +1,224 @@
+//! The course of a run as pure arithmetic: which rows an optimiser step sees, and what is due after it.
+
+use super::dice::{Dice, key};
+use super::{Clock, Milestones, TrainerError};
+use crate::arguments::{EvalStrategy, TrainerArguments};
+
+/// The plan of a run, a function of arguments, number of rows and seed alone.
+#[derive(Debug, Clone)]
+pub(super) struct Course {
+    /// Rows of an epoch that are used.
+    rows: u64,
+    /// Rows there are.
+    available: u64,
+    micro: u64,
+    /// Rows of a full optimiser step.
+    group: u64,
+    pub(super) steps_per_epoch: u64,
+    /// Optimiser steps of the whole run.
+    pub(super) total: u64,
+    clock: Clock,
+    milestones: Milestones,
+    until: Option<u64>,
+    strategy: EvalStrategy,
+    eval_steps: u64,
+    seed: u64,
+}
+
+/// An evaluation that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Due {
+    /// The clock value it stands for.
+    pub(super) clock: u64,
+    /// Whether it has a clock value of its own and is reported, or only logged.
+    pub(super) reported: bool,
+}
+
+impl Course {
+    pub(super) fn new(
+        arguments: &TrainerArguments,
+        rows: usize,
+        clock: Clock,
+        milestones: Milestones,
+        until: Option<u64>,
+        seed: u64,
+    ) -> Result<Self, TrainerError> {
+        let micro = arguments.per_device_train_batch_size as u64;
+        let available = rows as u64;
+        let used = if arguments.dataloader_drop_last { available / micro * micro } else { available };
+        if used == 0 {
+            let message = format!("`dataloader_drop_last` leaves nothing of {rows} training rows with `per_device_train_batch_size` = {micro}");
+            return Err(TrainerError::Arguments { message });
+        }
+        let group = micro * arguments.gradient_accumulation_steps as u64;
+        let steps_per_epoch = used.div_ceil(group);
+        let total = match u64::try_from(arguments.max_steps) {
+            Ok(steps) => steps,
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "positive and far below 2^53")]
+            Err(_) => (arguments.num_train_epochs * steps_per_epoch as f64).ceil() as u64,
+        };
+        let eval_steps = arguments.eval_steps.unwrap_or(arguments.logging_steps);
+        Ok(Self {
+            rows: used,
+            available,
+            micro,
+            group,
+            steps_per_epoch,
+            total,
+            clock,
+            milestones,
+            until,
+            strategy: arguments.eval_strategy,
+            eval_steps,
+            seed,
+        })
+    }
+
+    /// The micro-batches of optimiser step `step` (counted from 0), as row numbers.
+    pub(super) fn micro_batches(&self, step: u64, order: &[usize]) -> Vec<Vec<usize>> {
+        let first = index(step % self.steps_per_epoch * self.group);
+        let last = index(((step % self.steps_per_epoch + 1) * self.group).min(self.rows));
+        order[first..last].chunks(index(self.micro)).map(<[usize]>::to_vec).collect()
+    }
+
+    /// The order of the rows in `epoch` (counted from 0).
+    pub(super) fn order(&self, epoch: u64) -> Vec<usize> {
+        let mut order = Dice::new(key(self.seed, "data", &[epoch])).permutation(index(self.available));
+        order.truncate(index(self.rows));
+        order
+    }
+
+    /// The epoch that optimiser step `step` (counted from 0) belongs to.
+    pub(super) fn epoch(&self, step: u64) -> u64 {
+        step / self.steps_per_epoch
+    }
+
+    /// Passes over the rows after `steps` optimiser steps.
+    pub(super) fn epochs_done(&self, steps: u64) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "step counts are far below 2^53")]
+        let epochs = steps as f64 / self.steps_per_epoch as f64;
+        epochs
+    }
+
+    /// The clock after `steps` optimiser steps.
+    pub(super) fn clock(&self, steps: u64) -> u64 {
+        match self.clock {
+            Clock::Step => steps,
+            // A last, incomplete epoch counts as one: its report must not carry the number of the epoch before.
+            Clock::Epoch if steps == self.total => steps.div_ceil(self.steps_per_epoch),
+            Clock::Epoch => steps / self.steps_per_epoch,
+            Clock::Samples => {
+                let within = (steps % self.steps_per_epoch * self.group).min(self.rows);
+                steps / self.steps_per_epoch * self.rows + within
+            }
+        }
+    }
+
+    /// The evaluation that is due after `steps` optimiser steps, if any.
+    pub(super) fn due(&self, steps: u64) -> Option<Due> {
+        if steps == 0 {
+            return None;
+        }
+        let (before, now) = (self.clock(steps - 1), self.clock(steps));
+        let milestone = self.milestone(before, now);
+        let strategy = match self.strategy {
+            EvalStrategy::No => false,
+            EvalStrategy::Epoch => steps.is_multiple_of(self.steps_per_epoch),
+            EvalStrategy::Steps => steps.is_multiple_of(self.eval_steps),
+        };
+        (milestone.is_some() || strategy || steps >= self.total).then(|| Due { clock: milestone.unwrap_or(now), reported: now > before })
+    }
+
+    /// Whether a run that reported `clock` is to pause.
+    pub(super) fn pauses_at(&self, clock: u64) -> bool {
+        self.until.is_some_and(|until| clock >= until)
+    }
+
+    /// The greatest milestone in (before, now].
+    fn milestone(&self, before: u64, now: u64) -> Option<u64> {
+        let multiple = self.milestones.every.filter(|every| *every > 0).map(|every| now / every * every);
+        let listed = self.milestones.at.iter().copied().chain(self.until).chain(multiple);
+        listed.filter(|milestone| (before + 1..=now).contains(milestone)).max()
+    }
+}
+
+fn index(number: u64) -> usize {
+    usize::try_from(number).expect("row numbers come from a Vec's length")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn course(values: Value, clock: Clock, milestones: Milestones, until: Option<u64>) -> Course {
+        let arguments = TrainerArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap();
+        Course::new(&arguments, 10, clock, milestones, until, 0).unwrap()
+    }
+
+    fn reports(course: &Course) -> Vec<(u64, u64)> {
+        (1..=course.total).filter_map(|step| course.due(step).filter(|due| due.reported).map(|due| (step, due.clock))).collect()
+    }
+
+    fn every(every: u64) -> Milestones {
+        Milestones { every: Some(every), at: vec![] }
+    }
+
+    #[test]
+    fn epochs_are_reported_at_their_last_step_and_a_fraction_counts_as_one() {
+        let course = course(json!({"per_device_train_batch_size": 4, "num_train_epochs": 2.5}), Clock::Epoch, every(1), None);
+        assert_eq!((course.steps_per_epoch, course.total), (3, 8));
+        assert_eq!(reports(&course), [(3, 1), (6, 2), (8, 3)]);
+    }
+
+    #[test]
+    fn samples_reach_a_milestone_at_the_first_step_past_it() {
+        let values = json!({"per_device_train_batch_size": 4, "num_train_epochs": 2});
+        let course = course(values, Clock::Samples, Milestones { every: None, at: vec![5, 6, 12] }, None);
+        assert_eq!(reports(&course), [(2, 6), (4, 12), (6, 20)]);
+    }
+
+    #[test]
+    fn nothing_asked_for_means_only_the_end() {
+        let course = course(json!({"num_train_epochs": 2}), Clock::Step, Milestones::default(), None);
+        assert_eq!(reports(&course), [(4, 4)]);
+    }
+
+    #[test]
+    fn evaluations_between_clock_values_are_not_reported() {
+        let values = json!({"per_device_train_batch_size": 2, "num_train_epochs": 1, "eval_strategy": "steps", "eval_steps": 2});
+        let course = course(values, Clock::Epoch, Milestones::default(), None);
+        assert_eq!(course.due(2), Some(Due { clock: 0, reported: false }));
+        assert_eq!(course.due(5), Some(Due { clock: 1, reported: true }));
+    }
+
+    #[test]
+    fn until_is_a_milestone() {
+        let course = course(json!({"num_train_epochs": 9}), Clock::Epoch, Milestones::default(), Some(3));
+        assert_eq!(reports(&course)[0].1, 3);
+        assert!(course.pauses_at(3) && !course.pauses_at(2));
+    }
+
+    #[test]
+    fn every_row_is_seen_once_an_epoch_in_an_order_of_its_own() {
+        let values = json!({"per_device_train_batch_size": 3, "gradient_accumulation_steps": 2});
+        let course = course(values, Clock::Step, Milestones::default(), None);
+        let seen = |epoch: u64| -> Vec<usize> {
+            let order = course.order(epoch);
+            (0..course.steps_per_epoch).flat_map(|step| course.micro_batches(step, &order).concat()).collect()
+        };
+        assert_ne!(seen(0), seen(1));
+        let mut rows = seen(0);
+        rows.sort_unstable();
+        assert_eq!(rows, (0..10).collect::<Vec<_>>());
+        assert_eq!(course.micro_batches(1, &course.order(0)).iter().map(Vec::len).collect::<Vec<_>>(), [3, 1]);
+    }
+
+    #[test]
+    fn an_incomplete_batch_can_be_left_out() {
+        let values = json!({"per_device_train_batch_size": 4, "dataloader_drop_last": true, "max_steps": 5});
+        let course = course(values, Clock::Samples, Milestones::default(), None);
+        assert_eq!((course.steps_per_epoch, course.total, course.clock(5)), (2, 5, 20));
+    }
+}

@@ -1,0 +1,127 @@
+//! Random numbers as functions of a key and a counter, so that nothing random has a state to save.
+
+/// The key of a stream: the same seed, name and counters give the same stream, any other another.
+pub(super) fn key(seed: u64, name: &str, counters: &[u64]) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&seed.to_le_bytes());
+    for counter in counters {
+        hasher.update(&counter.to_le_bytes());
+    }
+    hasher.update(name.as_bytes());
+    let digest = hasher.finalize();
+    let mut word = [0; 8];
+    word.copy_from_slice(&digest.as_bytes()[..8]);
+    u64::from_le_bytes(word)
+}
+
+/// A stream of random numbers: SplitMix64 (Steele, Lea, Flood 2014) from a key.
+pub(super) struct Dice {
+    state: u64,
+}
+
+impl Dice {
+    pub(super) fn new(key: u64) -> Self {
+        Self { state: key }
+    }
+
+    pub(super) fn next_u64(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in (0, 1].
+    fn uniform(&mut self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "53 bits fit exactly")]
+        let unit = ((self.next_u64() >> 11) + 1) as f64;
+        unit / 9_007_199_254_740_992.0
+    }
+
+    /// `len` values from the normal distribution with mean 0 (Box and Muller 1958).
+    pub(super) fn normal(&mut self, len: usize, deviation: f64) -> Vec<f32> {
+        let mut values = Vec::with_capacity(len + 1);
+        while values.len() < len {
+            let radius = deviation * (-2.0 * self.uniform().ln()).sqrt();
+            let angle = std::f64::consts::TAU * self.uniform();
+            #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
+            values.extend([(radius * angle.cos()) as f32, (radius * angle.sin()) as f32]);
+        }
+        values.truncate(len);
+        values
+    }
+
+    /// The numbers below `len` in random order (Fisher and Yates).
+    pub(super) fn permutation(&mut self, len: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..len).collect();
+        for last in (1..len).rev() {
+            let wide = u128::from(self.next_u64()) * (last as u128 + 1);
+            #[expect(clippy::cast_possible_truncation, reason = "the high half is at most `last`")]
+            order.swap(last, (wide >> 64) as usize);
+        }
+        order
+    }
+}
+
+/// A dropout mask: 0 with probability `rate`, else 1 / (1 - rate), the i-th element a function of `key` and i alone.
+pub(super) fn dropout_mask(key: u64, len: usize, rate: f64) -> Vec<f32> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rate is in [0, 1), and halves of the key are meant")]
+    let (threshold, low, high) = ((rate * 4_294_967_296.0) as u32, key as u32, (key >> 32) as u32);
+    #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
+    let kept = (1.0 / (1.0 - rate)) as f32;
+    // Two rounds with half of the key each: with one, the masks of two keys would be shifts of each other.
+    #[expect(clippy::cast_possible_truncation, reason = "more than 2^32 elements repeat the mask, which harms nothing")]
+    let draw = |i: usize| mix(mix(i as u32 ^ low).wrapping_add(high));
+    (0..len).map(|i| if draw(i) < threshold { 0.0 } else { kept }).collect()
+}
+
+/// A bijection of 32 bits with low bias (Wellons, "Prospecting for Hash Functions", 2018).
+fn mix(mut x: u32) -> u32 {
+    x ^= x >> 16;
+    x = x.wrapping_mul(0x7FEB_352D);
+    x ^= x >> 15;
+    x = x.wrapping_mul(0x846C_A68B);
+    x ^ (x >> 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dropout_drops_its_share_and_keeps_the_mean() {
+        let mask = dropout_mask(key(1, "dropout", &[2, 3]), 200_000, 0.1);
+        let dropped = mask.iter().filter(|&&value| value == 0.0).count();
+        assert!((19_000..21_000).contains(&dropped), "{dropped}");
+        let pairs = mask.windows(2).filter(|pair| pair == &[0.0, 0.0]).count();
+        assert!((1_800..2_200).contains(&pairs), "{pairs}");
+        assert!((mask.iter().sum::<f32>() / 200_000.0 - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn dropout_is_a_function_of_its_key() {
+        let mask = |counters: &[u64]| dropout_mask(key(1, "dropout", counters), 1_000, 0.5);
+        assert_eq!(mask(&[1, 2]), mask(&[1, 2]));
+        assert_ne!(mask(&[1, 2]), mask(&[2, 1]));
+        let (one, other) = (mask(&[1, 2]), mask(&[1, 3]));
+        let agree = one.iter().zip(&other).filter(|(a, b)| a == b).count();
+        assert!((420..580).contains(&agree), "{agree}");
+    }
+
+    #[test]
+    fn a_permutation_has_every_number_once() {
+        let mut order = Dice::new(7).permutation(1_000);
+        assert_ne!(order, (0..1_000).collect::<Vec<_>>());
+        order.sort_unstable();
+        assert_eq!(order, (0..1_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn normal_values_have_their_deviation() {
+        let values = Dice::new(3).normal(100_000, 0.5);
+        let mean = values.iter().sum::<f32>() / 100_000.0;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f32>() / 100_000.0;
+        assert!(mean.abs() < 0.01 && (variance - 0.25).abs() < 0.01);
+    }
+}

@@ -1,0 +1,186 @@
+//! The text classifier: a pre-norm transformer encoder, pooled, with one linear head.
+
+use std::collections::BTreeMap;
+
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+use super::batch::Batch;
+use super::layers::{Attention, Embedding, LAYER_NORM_EPSILON, LayerNorm, Layout, Linear, Pass, Rows, activate};
+use super::parameters::{Parameters, tensor};
+use super::vocabulary::PADDING;
+use crate::arguments::{Activation, ModelArguments, Pooling};
+
+/// The shape of a classifier as `config.json` says it, under Hugging Face's keys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Architecture {
+    architectures: Vec<String>,
+    model_type: String,
+    hidden_size: usize,
+    num_hidden_layers: usize,
+    num_attention_heads: usize,
+    intermediate_size: usize,
+    hidden_dropout_prob: f64,
+    attention_probs_dropout_prob: f64,
+    hidden_act: Activation,
+    pooling: Pooling,
+    pub(super) max_position_embeddings: usize,
+    vocab_size: usize,
+    layer_norm_eps: f64,
+    pad_token_id: u32,
+    id2label: BTreeMap<usize, String>,
+    label2id: BTreeMap<String, usize>,
+}
+
+const MODEL_TYPE: &str = "hpsearch-encoder";
+
+impl Architecture {
+    /// The shape that the arguments ask for, for a tokenizer, labels and longest row.
+    pub(super) fn new(arguments: &ModelArguments, labels: &[String], vocab_size: usize, max_length: usize) -> Self {
+        Self {
+            architectures: vec!["HpsearchEncoderForSequenceClassification".to_owned()],
+            model_type: MODEL_TYPE.to_owned(),
+            hidden_size: arguments.hidden_size,
+            num_hidden_layers: arguments.num_layers,
+            num_attention_heads: arguments.num_heads,
+            intermediate_size: arguments.intermediate_size(),
+            hidden_dropout_prob: arguments.dropout,
+            attention_probs_dropout_prob: arguments.attention_dropout,
+            hidden_act: arguments.activation,
+            pooling: arguments.pooling,
+            max_position_embeddings: arguments.max_length.unwrap_or(max_length),
+            vocab_size,
+            layer_norm_eps: LAYER_NORM_EPSILON,
+            pad_token_id: PADDING,
+            id2label: labels.iter().cloned().enumerate().collect(),
+            label2id: labels.iter().cloned().enumerate().map(|(id, label)| (label, id)).collect(),
+        }
+    }
+
+    /// Why this is not a model this trainer can run, if it is not.
+    pub(super) fn problem(&self) -> Option<String> {
+        if self.model_type != MODEL_TYPE {
+            return Some(format!("model_type is `{}`, not `{MODEL_TYPE}`", self.model_type));
+        }
+        if self.num_attention_heads == 0 || !self.hidden_size.is_multiple_of(self.num_attention_heads) || self.id2label.is_empty() {
+            return Some("config.json does not describe a model".to_owned());
+        }
+        None
+    }
+
+    /// The labels in the order of their ids.
+    pub(super) fn labels(&self) -> Vec<String> {
+        self.id2label.values().cloned().collect()
+    }
+
+    /// The same but for dropout, which is no part of the parameters' shapes.
+    pub(super) fn same_shape(&self, other: &Self) -> bool {
+        let without = |architecture: &Self| Self { hidden_dropout_prob: 0.0, attention_probs_dropout_prob: 0.0, ..architecture.clone() };
+        without(self) == without(other)
+    }
+}
+
+/// The classifier laid out over a parameter list.
+pub(super) struct Encoder {
+    words: Embedding,
+    positions: Embedding,
+    layers: Vec<Layer>,
+    norm: LayerNorm,
+    classifier: Linear,
+    dropout: f64,
+    pooling: Pooling,
+}
+
+struct Layer {
+    attention_norm: LayerNorm,
+    attention: Attention,
+    feed_forward_norm: LayerNorm,
+    inner: Linear,
+    outer: Linear,
+    activation: Activation,
+    dropout: f64,
+}
+
+impl Encoder {
+    /// The model and the list of its parameters.
+    pub(super) fn new(architecture: &Architecture) -> (Self, Parameters) {
+        let (width, dropout) = (architecture.hidden_size, architecture.hidden_dropout_prob);
+        let mut parameters = Parameters::default();
+        let list = &mut parameters;
+        let encoder = Self {
+            words: Embedding::new(list, "embeddings.word_embeddings", architecture.vocab_size, width),
+            positions: Embedding::new(list, "embeddings.position_embeddings", architecture.max_position_embeddings, width),
+            layers: (0..architecture.num_hidden_layers).map(|number| Layer::new(list, &format!("encoder.layer.{number}"), architecture)).collect(),
+            norm: LayerNorm::new(list, "encoder.norm", width),
+            classifier: Linear::new(list, "classifier", width, architecture.id2label.len()),
+            dropout,
+            pooling: architecture.pooling,
+        };
+        (encoder, parameters)
+    }
+
+    /// The logits of a batch, `[batch, labels]`.
+    pub(super) fn forward(&self, pass: &Pass, batch: &Batch) -> Tensor<2> {
+        let layout = batch.layout();
+        let padding = batch.padding(pass.device);
+        let mut x = pass.dropout(self.embed(pass, batch), self.dropout);
+        for layer in &self.layers {
+            x = layer.forward(pass, x, layout, padding.clone());
+        }
+        let pooled = self.pool(pass, batch, self.norm.forward(pass, x));
+        self.classifier.forward(pass, pass.dropout(pooled, self.dropout))
+    }
+
+    /// Token and position vectors summed, `[batch * length, width]`.
+    fn embed(&self, pass: &Pass, batch: &Batch) -> Rows {
+        let Layout { batch: texts, length } = batch.layout();
+        let words = self.words.forward(pass, batch.ids(pass.device));
+        let [rows, width] = words.dims();
+        let positions = self.positions.first(pass, length).reshape([1, length, width]);
+        (words.reshape([texts, length, width]) + positions).reshape([rows, width])
+    }
+
+    /// One vector per text, `[batch, width]`.
+    fn pool(&self, pass: &Pass, batch: &Batch, x: Rows) -> Rows {
+        let Layout { batch: texts, length } = batch.layout();
+        let [_, width] = x.dims();
+        let x = x.reshape([texts, length, width]);
+        match self.pooling {
+            Pooling::Cls => x.narrow(1, 0, 1).reshape([texts, width]),
+            Pooling::Mean => {
+                let shares = tensor(batch.shares(), [texts, length, 1], pass.device);
+                (x * shares).sum_dim(1).reshape([texts, width])
+            }
+        }
+    }
+}
+
+impl Layer {
+    fn new(list: &mut Parameters, name: &str, architecture: &Architecture) -> Self {
+        let width = architecture.hidden_size;
+        Self {
+            attention_norm: LayerNorm::new(list, &format!("{name}.attention_norm"), width),
+            attention: Attention::new(
+                list,
+                &format!("{name}.attention"),
+                width,
+                architecture.num_attention_heads,
+                architecture.attention_probs_dropout_prob,
+            ),
+            feed_forward_norm: LayerNorm::new(list, &format!("{name}.feed_forward_norm"), width),
+            inner: Linear::new(list, &format!("{name}.feed_forward.inner"), width, architecture.intermediate_size),
+            outer: Linear::new(list, &format!("{name}.feed_forward.outer"), architecture.intermediate_size, width),
+            activation: architecture.hidden_act,
+            dropout: architecture.hidden_dropout_prob,
+        }
+    }
+
+    /// Pre-norm: each part adds to what it reads (Xiong et al. 2020), which trains from scratch without a long warm-up.
+    fn forward(&self, pass: &Pass, x: Rows, layout: Layout, padding: Option<Tensor<4>>) -> Rows {
+        let attended = self.attention.forward(pass, self.attention_norm.forward(pass, x.clone()), layout, padding);
+        let x = x + pass.dropout(attended, self.dropout);
+        let inner = activate(self.activation, self.inner.forward(pass, self.feed_forward_norm.forward(pass, x.clone())));
+        x + pass.dropout(self.outer.forward(pass, inner), self.dropout)
+    }
+}

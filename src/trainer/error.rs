@@ -1,0 +1,107 @@
+//! What can go wrong in the trainer, each with where it happened and what to do.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::HostError;
+
+/// Anything that ends a training, preparation, evaluation or prediction with an error.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainerError {
+    /// The data cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataProblem),
+    /// The device does not exist, or this binary was built without it.
+    #[error("{message}")]
+    Device {
+        /// What is wrong and which devices there are.
+        message: String,
+    },
+    /// The arguments do not fit the data or the checkpoint.
+    #[error("{message}")]
+    Arguments {
+        /// What does not fit.
+        message: String,
+    },
+    /// A checkpoint or an exported model is damaged, incomplete or another's.
+    #[error("checkpoint `{}`: {message}", directory.display())]
+    Checkpoint {
+        /// The checkpoint's directory.
+        directory: PathBuf,
+        /// What is wrong, with the file's name.
+        message: String,
+    },
+    /// A file could not be read or written.
+    #[error("cannot {action} `{}`", path.display())]
+    Io {
+        /// What was tried: "read", "write".
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The tokenizer could not be trained, read or used.
+    #[error("tokenizer: {message}")]
+    Tokenizer {
+        /// What the tokenizers library says.
+        message: String,
+    },
+    /// The runner cannot be reached any more.
+    #[error(transparent)]
+    Host(#[from] HostError),
+}
+
+impl TrainerError {
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+
+    pub(super) fn checkpoint(directory: &Path, message: impl Into<String>) -> Self {
+        Self::Checkpoint { directory: directory.to_owned(), message: message.into() }
+    }
+
+    pub(super) fn tokenizer(error: impl fmt::Display) -> Self {
+        Self::Tokenizer { message: error.to_string() }
+    }
+}
+
+/// Something in a data file that keeps it from being used, with its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataProblem {
+    /// The file.
+    pub file: PathBuf,
+    /// The line, counted from 1, where there is one to point at.
+    pub line: Option<u64>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl DataProblem {
+    pub(super) fn new(file: &Path, line: Option<u64>, message: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line, message: message.into(), help: None }
+    }
+
+    pub(super) fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+impl std::error::Error for DataProblem {}
+
+impl fmt::Display for DataProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        match &self.help {
+            Some(help) => write!(f, " ({help})"),
+            None => Ok(()),
+        }
+    }
+}

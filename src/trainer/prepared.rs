@@ -1,0 +1,233 @@
+//! Prepared data: token ids and labels of every split, in a directory that processes map into memory and share.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use memmap2::Mmap;
+use serde::{Deserialize, Serialize};
+
+use super::{DataProblem, Finding, TrainerError};
+use crate::arguments::TokenizerArguments;
+
+/// The version of the directory's format; part of its key, so that other versions do not meet.
+pub(super) const FORMAT: u32 = 1;
+
+/// A part of the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Split {
+    /// What the model learns from.
+    Train,
+    /// What trials are compared on.
+    Validation,
+    /// What the winner is measured on; empty unless the study names it.
+    Test,
+}
+
+impl Split {
+    /// All three, in the order of their files.
+    pub const ALL: [Self; 3] = [Self::Train, Self::Validation, Self::Test];
+
+    /// `train`, `validation` or `test`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Train => "train",
+            Self::Validation => "validation",
+            Self::Test => "test",
+        }
+    }
+}
+
+/// What the directory's `data.json` says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Description {
+    pub(super) format: u32,
+    pub(super) digest: String,
+    pub(super) labels: Vec<String>,
+    pub(super) rows: [usize; 3],
+    pub(super) max_length: usize,
+    pub(super) vocab_size: usize,
+    pub(super) tokenizer: TokenizerArguments,
+    pub(super) findings: Vec<Finding>,
+}
+
+/// Tokenised, split and labelled data, memory-mapped: opening is cheap, and trials on one machine share the pages.
+#[derive(Debug)]
+pub struct PreparedData {
+    directory: PathBuf,
+    description: Description,
+    splits: [TokenRows; 3],
+}
+
+impl PreparedData {
+    /// Opens a directory that [`prepare`](super::prepare) made.
+    ///
+    /// # Errors
+    /// A file is missing, damaged or of another version.
+    pub fn open(directory: &Path) -> Result<Self, TrainerError> {
+        let path = directory.join("data.json");
+        let text = fs::read_to_string(&path).map_err(TrainerError::io("read", &path))?;
+        let description: Description = serde_json::from_str(&text).map_err(|error| damaged(&path, &error.to_string()))?;
+        if description.format != FORMAT {
+            return Err(damaged(&path, &format!("format {} where this version reads {FORMAT}", description.format)));
+        }
+        let open = |split: Split| {
+            let rows = TokenRows::open(&directory.join(format!("{}.rows", split.name())))?;
+            if rows.len() == description.rows[split as usize] {
+                Ok(rows)
+            } else {
+                Err(damaged(&rows.path, "another number of rows than data.json says"))
+            }
+        };
+        let splits = [open(Split::Train)?, open(Split::Validation)?, open(Split::Test)?];
+        Ok(Self { directory: directory.to_owned(), description, splits })
+    }
+
+    /// The directory it lies in.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The digest of files, data arguments and tokenizer arguments: equal digests mean equal data.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.description.digest
+    }
+
+    /// The labels in the order of their ids.
+    #[must_use]
+    pub fn labels(&self) -> &[String] {
+        &self.description.labels
+    }
+
+    /// The number of rows of a split.
+    #[must_use]
+    pub fn rows(&self, split: Split) -> usize {
+        self.description.rows[split as usize]
+    }
+
+    /// Longest row in tokens that may occur.
+    #[must_use]
+    pub fn max_length(&self) -> usize {
+        self.description.max_length
+    }
+
+    /// Number of entries the tokenizer has.
+    #[must_use]
+    pub fn vocab_size(&self) -> usize {
+        self.description.vocab_size
+    }
+
+    /// What the tokenizer was asked to be.
+    #[must_use]
+    pub fn tokenizer(&self) -> &TokenizerArguments {
+        &self.description.tokenizer
+    }
+
+    /// What was noticed while preparing.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        &self.description.findings
+    }
+
+    /// Number of rows of each label in a split, by label id.
+    #[must_use]
+    pub fn label_counts(&self, split: Split) -> Vec<usize> {
+        let rows = self.split(split);
+        let mut counts = vec![0; self.labels().len()];
+        for row in 0..rows.len() {
+            if let Some(count) = counts.get_mut(rows.label(row)) {
+                *count += 1;
+            }
+        }
+        counts
+    }
+
+    pub(super) fn split(&self, split: Split) -> &TokenRows {
+        &self.splits[split as usize]
+    }
+
+    /// The bytes of `tokenizer.json`.
+    pub(super) fn tokenizer_file(&self) -> Result<Vec<u8>, TrainerError> {
+        let path = self.directory.join("tokenizer.json");
+        fs::read(&path).map_err(TrainerError::io("read", &path))
+    }
+}
+
+/// Rows of token ids with their labels, in one mapped file of little-endian u32:
+/// `rows, offset[rows + 1], label[rows], id[offset[rows]]`.
+#[derive(Debug)]
+pub(super) struct TokenRows {
+    path: PathBuf,
+    map: Mmap,
+    rows: usize,
+}
+
+impl TokenRows {
+    /// The bytes of a file holding `rows` of (ids, label).
+    pub(super) fn encode(rows: &[(Vec<u32>, u32)]) -> Vec<u8> {
+        let small = |number: usize| u32::try_from(number).expect("fewer than 2^32 tokens: they were counted in preparation");
+        let mut numbers = vec![small(rows.len()), 0];
+        let mut offset = 0;
+        for (ids, _) in rows {
+            offset += ids.len();
+            numbers.push(small(offset));
+        }
+        numbers.extend(rows.iter().map(|(_, label)| *label));
+        numbers.extend(rows.iter().flat_map(|(ids, _)| ids));
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    fn open(path: &Path) -> Result<Self, TrainerError> {
+        let file = File::open(path).map_err(TrainerError::io("read", path))?;
+        #[expect(unsafe_code, reason = "shared pages need a map, and every map of a file is unsafe in Rust")]
+        // SAFETY: the directory is content-addressed and appeared by a rename; nothing writes to its files afterwards. Should someone truncate
+        // one from outside, reading it raises SIGBUS in this worker process, which the runner survives.
+        let map = unsafe { Mmap::map(&file) }.map_err(TrainerError::io("map", path))?;
+        let mut rows = Self { path: path.to_owned(), map, rows: 0 };
+        let sound = (|| {
+            rows.rows = rows.get(0)? as usize;
+            let tokens = rows.get(1 + rows.rows)? as usize;
+            (rows.map.len() == 4 * (2 + 2 * rows.rows + tokens)).then_some(())
+        })();
+        sound.ok_or_else(|| damaged(path, "its length is not what its header says"))?;
+        Ok(rows)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// The label id of a row.
+    pub(super) fn label(&self, row: usize) -> usize {
+        self.number(2 + self.rows + row)
+    }
+
+    /// Tokens in a row.
+    pub(super) fn length(&self, row: usize) -> usize {
+        self.number(2 + row) - self.number(1 + row)
+    }
+
+    /// The token ids of a row.
+    pub(super) fn ids(&self, row: usize) -> impl ExactSizeIterator<Item = u32> {
+        let ids = 2 + 2 * self.rows;
+        let (start, end) = (ids + self.number(1 + row), ids + self.number(2 + row));
+        self.map[4 * start..4 * end].chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+    }
+
+    fn number(&self, position: usize) -> usize {
+        self.get(position).expect("rows are within the length checked on opening") as usize
+    }
+
+    fn get(&self, position: usize) -> Option<u32> {
+        let word = self.map.get(4 * position..4 * position + 4)?;
+        Some(u32::from_le_bytes(word.try_into().ok()?))
+    }
+}
+
+fn damaged(path: &Path, what: &str) -> TrainerError {
+    DataProblem::new(path, None, format!("prepared data is damaged: {what}")).with_help("remove its directory; it is made again").into()
+}

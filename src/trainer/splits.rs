@@ -1,0 +1,64 @@
+//! Holds rows out for validation and testing, by seed, keeping the labels' proportions.
+
+use std::collections::BTreeMap;
+
+use super::dice::{Dice, key};
+use super::table_file::Row;
+
+/// Takes `share` of `rows` out and returns them; both parts keep their order. `name` tells splits of one seed apart.
+///
+/// Stratified: of each label with at least two rows at least one is taken and at least one stays.
+pub(super) fn hold_out(rows: &mut Vec<Row>, share: f64, stratify: bool, seed: u64, name: &str) -> Vec<Row> {
+    let mut strata: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, row) in rows.iter().enumerate() {
+        strata.entry(if stratify { &row.label } else { "" }).or_default().push(index);
+    }
+    let mut taken = vec![false; rows.len()];
+    for (label, indices) in &strata {
+        if indices.len() < 2 {
+            continue;
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a share of a row count")]
+        let count = ((indices.len() as f64 * share).round() as usize).clamp(1, indices.len() - 1);
+        let order = Dice::new(key(seed, &format!("split/{name}/{label}"), &[])).permutation(indices.len());
+        for chosen in &order[..count] {
+            taken[indices[*chosen]] = true;
+        }
+    }
+    let mut index = 0;
+    rows.extract_if(.., |_| {
+        index += 1;
+        taken[index - 1]
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(counts: &[(&str, usize)]) -> Vec<Row> {
+        let labelled = counts.iter().flat_map(|(label, count)| vec![*label; *count]);
+        labelled.zip(0..).map(|(label, line)| Row { text: format!("text {line}"), label: label.to_owned(), line }).collect()
+    }
+
+    fn count(rows: &[Row], label: &str) -> usize {
+        rows.iter().filter(|row| row.label == label).count()
+    }
+
+    #[test]
+    fn each_label_keeps_its_proportion_and_rare_ones_are_on_both_sides() {
+        let mut train = rows(&[("a", 100), ("b", 50), ("c", 2), ("d", 1)]);
+        let held_out = hold_out(&mut train, 0.1, true, 0, "validation");
+        let counts: Vec<usize> = ["a", "b", "c", "d"].map(|label| count(&held_out, label)).to_vec();
+        assert_eq!(counts, [10, 5, 1, 0]);
+        assert_eq!(train.len() + held_out.len(), 153);
+    }
+
+    #[test]
+    fn the_seed_decides_which_rows_are_held_out() {
+        let split = |seed| hold_out(&mut rows(&[("a", 50), ("b", 50)]), 0.2, true, seed, "validation");
+        assert_eq!(split(1), split(1));
+        assert_ne!(split(1), split(2));
+    }
+}

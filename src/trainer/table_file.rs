@@ -1,0 +1,166 @@
+//! Reads the text and label columns of a csv, tsv or jsonl file, with the line of every row and of every problem.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{DataProblem, TrainerError};
+use crate::arguments::{DataArguments, nearest};
+
+/// One row of a data file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) text: String,
+    pub(super) label: String,
+    /// The line it begins at, counted from 1.
+    pub(super) line: u64,
+}
+
+/// A file's contents as read, before they are parsed.
+pub(super) struct RawFile {
+    pub(super) bytes: Vec<u8>,
+}
+
+impl RawFile {
+    pub(super) fn read(path: &Path) -> Result<Self, TrainerError> {
+        match fs::read(path) {
+            Ok(bytes) => Ok(Self { bytes }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(DataProblem::new(path, None, "the file does not exist").with_help("paths are relative to the study file").into())
+            }
+            Err(error) => Err(TrainerError::io("read", path)(error)),
+        }
+    }
+
+    /// The rows of the file at `path`, in order; labels are never empty, texts may be.
+    pub(super) fn rows(&self, path: &Path, arguments: &DataArguments) -> Result<Vec<Row>, DataProblem> {
+        let text = utf8(path, &self.bytes)?;
+        if text.trim().is_empty() {
+            return Err(DataProblem::new(path, None, "the file is empty"));
+        }
+        let rows = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("jsonl") => json_lines(path, text, arguments)?,
+            Some("tsv") => delimited(path, text, arguments, b'\t')?,
+            Some("csv") => delimited(path, text, arguments, b',')?,
+            _ => return Err(DataProblem::new(path, None, "not a .csv, .tsv or .jsonl file")),
+        };
+        if rows.is_empty() {
+            return Err(DataProblem::new(path, None, "the file has a header but no rows"));
+        }
+        match rows.iter().find(|row| row.label.is_empty()) {
+            Some(row) => Err(DataProblem::new(path, Some(row.line), format!("the label in column `{}` is empty", arguments.label))),
+            None => Ok(rows),
+        }
+    }
+}
+
+fn utf8<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, DataProblem> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let offset = error.valid_up_to();
+        let line = 1 + bytes[..offset].iter().filter(|&&byte| byte == b'\n').count() as u64;
+        DataProblem::new(path, Some(line), format!("not UTF-8: byte 0x{:02x} at byte offset {offset}", bytes[offset]))
+            .with_help("convert it, for example with `iconv -f latin1 -t utf-8`")
+    })?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+fn delimited(path: &Path, text: &str, arguments: &DataArguments, delimiter: u8) -> Result<Vec<Row>, DataProblem> {
+    // A tsv has no quoting (IANA text/tab-separated-values): quote marks in it are text.
+    let quoting = delimiter == b',';
+    if quoting {
+        check_quotes(path, text)?;
+    }
+    let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).quoting(quoting).from_reader(text.as_bytes());
+    let broken = |error: csv::Error| match error.kind() {
+        csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
+            let line = pos.as_ref().map(csv::Position::line);
+            DataProblem::new(path, line, format!("{len} fields where the header has {expected_len}"))
+                .with_help("a text that holds the delimiter or a line break must be quoted")
+        }
+        _ => DataProblem::new(path, error.position().map(csv::Position::line), error.to_string()),
+    };
+    let header = reader.headers().map_err(broken)?.clone();
+    let column = |name: &str| {
+        let mut found = header.iter().enumerate().filter(|(_, column)| column.trim() == name).map(|(index, _)| index);
+        match (found.next(), found.next()) {
+            (Some(index), None) => Ok(index),
+            (Some(_), Some(_)) => Err(DataProblem::new(path, Some(1), format!("column `{name}` occurs twice"))),
+            (None, _) => Err(missing_column(path, Some(1), name, &header.iter().collect::<Vec<_>>())),
+        }
+    };
+    let (text_column, label_column) = (column(&arguments.text)?, column(&arguments.label)?);
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(broken)?;
+        let line = record.position().map_or(0, csv::Position::line);
+        rows.push(Row { text: record[text_column].to_owned(), label: record[label_column].to_owned(), line });
+    }
+    Ok(rows)
+}
+
+fn json_lines(path: &Path, text: &str, arguments: &DataArguments) -> Result<Vec<Row>, DataProblem> {
+    let mut rows = Vec::new();
+    for (line, content) in (1..).zip(text.lines()) {
+        if content.trim().is_empty() {
+            continue;
+        }
+        let value: Value = serde_json::from_str(content).map_err(|error| DataProblem::new(path, Some(line), format!("not JSON: {error}")))?;
+        let Value::Object(object) = value else {
+            return Err(DataProblem::new(path, Some(line), "not a JSON object"));
+        };
+        let column = |name: &str| match object.get(name) {
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
+            Some(value) => Err(DataProblem::new(path, Some(line), format!("`{name}` is `{value}`, not text"))),
+            None => Err(missing_column(path, Some(line), name, &object.keys().map(String::as_str).collect::<Vec<_>>())),
+        };
+        rows.push(Row { text: column(&arguments.text)?, label: column(&arguments.label)?, line });
+    }
+    Ok(rows)
+}
+
+fn missing_column(path: &Path, line: Option<u64>, name: &str, there: &[&str]) -> DataProblem {
+    let listed = there.iter().map(|column| format!("`{column}`")).collect::<Vec<_>>().join(", ");
+    let problem = DataProblem::new(path, line, format!("there is no column `{name}`; columns are {listed}"));
+    // A header like "v1 \t text" read as csv is one column: the ending is wrong, not the name.
+    match nearest(name, there.iter().copied()) {
+        Some(near) => problem.with_help(format!("did you mean `{near}`?")),
+        None => problem.with_help("set `[data] text` and `[data] label`"),
+    }
+}
+
+/// Finds quoting that the csv crate would silently take for text: a quote that never closes, or text after a closing quote.
+fn check_quotes(path: &Path, text: &str) -> Result<(), DataProblem> {
+    #[derive(PartialEq)]
+    enum Place {
+        FieldStart,
+        Plain,
+        Quoted,
+        AfterQuote,
+    }
+    let (mut place, mut line, mut opened) = (Place::FieldStart, 1, 1);
+    for byte in text.bytes() {
+        place = match (place, byte) {
+            (Place::Quoted, b'"') => Place::AfterQuote,
+            (Place::Quoted, _) => Place::Quoted,
+            (Place::AfterQuote, b'"') => Place::Quoted,
+            (_, b',' | b'\n' | b'\r') => Place::FieldStart,
+            (Place::FieldStart, b'"') => {
+                opened = line;
+                Place::Quoted
+            }
+            (Place::AfterQuote, _) => {
+                return Err(
+                    DataProblem::new(path, Some(line), "text after a closing quote").with_help("a quote inside a quoted field is written twice")
+                );
+            }
+            (Place::FieldStart | Place::Plain, _) => Place::Plain,
+        };
+        line += u64::from(byte == b'\n');
+    }
+    if place == Place::Quoted {
+        return Err(DataProblem::new(path, Some(opened), "a quote is opened here and never closed"));
+    }
+    Ok(())
+}

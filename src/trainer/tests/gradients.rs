@@ -1,0 +1,148 @@
+//! Gradients, padding, clipping and optimiser steps against numbers from elsewhere.
+
+use burn::tensor::{Device, Tensor, activation};
+
+use super::super::batch::Batch;
+use super::super::encoder::{Architecture, Encoder};
+use super::super::layers::{DropoutKey, Pass};
+use super::super::optimiser::{Optimiser, clip, loss_and_norm};
+use super::super::parameters::{Parameters, Role, Values, host, tensor};
+use super::*;
+
+fn model(values: Value) -> (Encoder, Parameters, Values, Device) {
+    let arguments = arguments(values);
+    let labels: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();
+    let (encoder, parameters) = Encoder::new(&Architecture::new(&arguments.model, &labels, 12, 10));
+    let device = Device::flex();
+    let values = parameters.fresh(3, &device);
+    (encoder, parameters, values, device)
+}
+
+fn loss(encoder: &Encoder, values: &Values, device: &Device, batch: &Batch) -> Tensor<1> {
+    let pass = Pass::training(values, device, DropoutKey { seed: 1, step: 2, micro_batch: 0 });
+    let logits = encoder.forward(&pass, batch);
+    let targets = tensor(vec![0.9, 0.05, 0.05, 0.1, 0.2, 0.7], [2, 3], device);
+    (activation::log_softmax(logits, 1) * targets).sum().neg()
+}
+
+#[test]
+fn gradients_of_the_whole_model_are_finite_differences() {
+    // Embeddings as fresh are so small that a norm's curvature spoils the differences: larger ones, and gelu, which is smooth.
+    let (encoder, parameters, mut values, device) = model(json!({"model.hidden_size": 8, "model.intermediate_size": 12}));
+    values = Values(values.0.into_iter().zip(parameters.iter()).map(|(v, p)| if p.role == Role::Table { v * 30.0 } else { v }).collect());
+    let batch = Batch::new(vec![vec![2, 5, 7, 9, 3], vec![2, 8, 3]], 10);
+    let leaves = values.leaves();
+    let tracked = device.clone().autodiff();
+    let mut gradients = loss(&encoder, &leaves, &tracked, &batch).backward();
+    let at = |values: &Values| f64::from(host(loss(&encoder, values, &device, &batch)).unwrap()[0]);
+    for (index, parameter) in parameters.iter().enumerate() {
+        let gradient = host(leaves.0[index].grad_remove(&mut gradients).unwrap()).unwrap();
+        // Along a direction of +1 and -1, so that every element counts.
+        let direction: Vec<f32> = (0..gradient.len()).map(|i| if (i * 7 + index) % 3 == 0 { 1.0 } else { -1.0 }).collect();
+        let exact: f64 = gradient.iter().zip(&direction).map(|(g, d)| f64::from(g * d)).sum();
+        let step = 2e-3 / (gradient.len() as f64).sqrt();
+        let moved = |sign: f64| {
+            let mut moved = values.clone();
+            moved.0[index] = moved.0[index].clone() + tensor(direction.clone(), parameter.shape, &device) * (sign * step);
+            at(&moved)
+        };
+        let difference = (moved(1.0) - moved(-1.0)) / (2.0 * step);
+        assert!((exact - difference).abs() < 0.02 * exact.abs() + 0.004, "{}: {exact} {difference}", parameter.name);
+    }
+}
+
+#[test]
+fn padding_does_not_change_logits() {
+    for pooling in ["mean", "cls"] {
+        let (encoder, _, values, device) = model(json!({"model.pooling": pooling}));
+        let logits = |texts: Vec<Vec<u32>>| host(encoder.forward(&Pass::inference(&values, &device), &Batch::new(texts, 10))).unwrap();
+        let alone = logits(vec![vec![2, 7, 3]]);
+        let beside = logits(vec![vec![2, 7, 3], vec![2, 5, 6, 7, 8, 9, 10, 11, 4, 3]]);
+        assert!(alone.iter().zip(&beside).all(|(a, b)| (a - b).abs() < 1e-6), "{alone:?} {beside:?}");
+    }
+}
+
+#[test]
+fn fresh_parameters_depend_on_seed_and_name_alone() {
+    let (_, small, one, device) = model(json!({"model.num_layers": 1}));
+    let (_, large, other, _) = model(json!({"model.num_layers": 2}));
+    for (parameter, value) in small.iter().zip(&one.0) {
+        let twin = large.iter().position(|other| other == parameter).unwrap();
+        assert_eq!(host(value.clone()).unwrap(), host(other.0[twin].clone()).unwrap());
+    }
+    assert_ne!(host(one.0[0].clone()).unwrap(), host(small.fresh(4, &device).0[0].clone()).unwrap());
+}
+
+/// One weight and one bias, so that decay is seen to spare the latter.
+fn two_parameters() -> (Parameters, Device) {
+    let mut parameters = Parameters::default();
+    parameters.add("w".to_owned(), [1, 2], Role::Weight);
+    parameters.add("b".to_owned(), [1, 1], Role::Bias);
+    (parameters, Device::flex())
+}
+
+fn three_steps(values: Value) -> Vec<Vec<f32>> {
+    let (parameters, device) = two_parameters();
+    let mut optimiser = Optimiser::new(&arguments(values), &parameters, &device);
+    let row = |numbers: Vec<f32>| -> Tensor<2> { tensor(numbers.clone(), [1, numbers.len()], &device) };
+    let mut values = Values(vec![row(vec![1.0, -2.0]), row(vec![0.5])]);
+    for (step, gradient) in (1..).zip([[0.1, -0.2, 0.3], [0.4, 0.0, -0.5], [-0.3, 1.0, 0.2]]) {
+        let gradients = Values(vec![row(gradient[..2].to_vec()), row(gradient[2..].to_vec())]);
+        optimiser.step(&parameters, &mut values, gradients, 0.1, step);
+    }
+    values.0.into_iter().map(|value| host(value).unwrap()).collect()
+}
+
+fn assert_close(actual: &[Vec<f32>], expected: &[&[f64]]) {
+    let close = |(a, e): (&f32, &f64)| (f64::from(*a) - e).abs() < 1e-6;
+    assert!(actual.iter().flatten().zip(expected.iter().copied().flatten()).all(close), "{actual:?} {expected:?}");
+}
+
+/// AdamW in scalars and f64, as in Loshchilov and Hutter 2019 and `torch.optim.AdamW`.
+fn adamw_by_hand(mut value: f64, gradients: [f64; 3], decay: f64) -> f64 {
+    let (mut mean, mut square) = (0.0, 0.0);
+    for (step, gradient) in (1..).zip(gradients) {
+        value *= 1.0 - 0.1 * decay;
+        mean = 0.9 * mean + 0.1 * gradient;
+        square = 0.999 * square + 0.001 * gradient * gradient;
+        let (mean, square) = (mean / (1.0 - 0.9_f64.powi(step)), square / (1.0 - 0.999_f64.powi(step)));
+        value -= 0.1 * mean / (square.sqrt() + 1e-8);
+    }
+    value
+}
+
+#[test]
+fn adamw_takes_pytorchs_steps() {
+    let actual = three_steps(json!({"weight_decay": 0.1}));
+    let by_hand = [adamw_by_hand(1.0, [0.1, 0.4, -0.3], 0.1), adamw_by_hand(-2.0, [-0.2, 0.0, 1.0], 0.1)];
+    assert_close(&actual, &[&by_hand, &[adamw_by_hand(0.5, [0.3, -0.5, 0.2], 0.0)]]);
+}
+
+#[test]
+fn sgd_takes_pytorchs_steps() {
+    // torch.optim.SGD(lr=0.1, momentum=0.9, weight_decay=0.1), by hand: g += 0.1 p; b = 0.9 b + g; p -= 0.1 b.
+    let by_hand = |mut value: f64, gradients: [f64; 3], decay: f64| {
+        let mut buffer = 0.0;
+        for gradient in gradients {
+            buffer = 0.9 * buffer + gradient + decay * value;
+            value -= 0.1 * buffer;
+        }
+        value
+    };
+    let actual = three_steps(json!({"optim": "sgd", "weight_decay": 0.1}));
+    assert_close(&actual, &[&[by_hand(1.0, [0.1, 0.4, -0.3], 0.1), by_hand(-2.0, [-0.2, 0.0, 1.0], 0.1)], &[by_hand(0.5, [0.3, -0.5, 0.2], 0.0)]]);
+}
+
+#[test]
+fn clipping_is_by_the_norm_of_all_gradients_together() {
+    let device = Device::flex();
+    let gradients = || Values(vec![tensor(vec![3.0, 0.0], [1, 2], &device), tensor(vec![4.0], [1, 1], &device)]);
+    let (loss, norm) = loss_and_norm(tensor(vec![0.25], [1], &device), &gradients()).unwrap();
+    assert_eq!((loss, norm), (0.25, 5.0));
+    let clipped = |max: f64| clip(gradients(), norm, max).0.into_iter().flat_map(|gradient| host(gradient).unwrap()).collect::<Vec<_>>();
+    for (actual, expected) in clipped(1.0).iter().zip([0.6, 0.0, 0.8]) {
+        assert!((actual - expected).abs() < 1e-6);
+    }
+    assert_eq!(clipped(0.0), [3.0, 0.0, 4.0]);
+    assert_eq!(clipped(6.0), [3.0, 0.0, 4.0]);
+}

@@ -1,0 +1,336 @@
+//! The training loop on one page: evaluate, checkpoint, stop?, step, log.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use burn::tensor::{Device, Tensor, activation};
+use serde_json::{Value, json};
+
+use super::batch::Batch;
+use super::checkpoint::{self, Contents, ModelFiles, Report, RunFiles, State, Told, VERSION};
+use super::course::{Course, Due};
+use super::encoder::{Architecture, Encoder};
+use super::evaluation::{measure, named};
+use super::layers::{DropoutKey, Pass};
+use super::optimiser::{Optimiser, clip, loss_and_norm};
+use super::parameters::{Parameters, Values, tensor};
+use super::{Host, HostVerdict, Job, PreparedData, RunEnd, Split, Start, TrainerError, device, schedule};
+use crate::arguments::TrainerArguments;
+
+/// Trains until the end, a verdict, `until`, or the runner's wish to stop.
+///
+/// # Errors
+/// A checkpoint that does not fit the job, an unusable device, files that cannot be written, a runner that is gone.
+pub fn train(job: &Job<'_>, host: &mut dyn Host) -> Result<RunEnd, TrainerError> {
+    let mut run = Run::begin(job, host)?;
+    if let Some(report) = run.undelivered()
+        && let Some(end) = run.deliver(&report, host)?
+    {
+        return Ok(end);
+    }
+    loop {
+        if let Some(due) = run.due() {
+            let report = run.evaluate(due, host)?;
+            if due.reported {
+                run.checkpoint(host)?;
+                if let Some(end) = run.deliver(&report, host)? {
+                    return Ok(end);
+                }
+            }
+        }
+        if run.state.global_step >= run.course.total {
+            return Ok(RunEnd::Finished);
+        }
+        if host.stop_requested() {
+            run.checkpoint(host)?;
+            return Ok(RunEnd::Interrupted);
+        }
+        if let Some(what) = run.step()? {
+            return Ok(RunEnd::Diverged { step: run.state.global_step + 1, what });
+        }
+        run.log(host);
+    }
+}
+
+/// A training run in progress.
+struct Run<'a> {
+    job: &'a Job<'a>,
+    course: Course,
+    warmup: u64,
+    device: Device,
+    /// The same device with autodiff.
+    tracked: Device,
+    architecture: Architecture,
+    encoder: Encoder,
+    parameters: Parameters,
+    values: Values,
+    optimiser: Optimiser,
+    state: State,
+    tokenizer: Vec<u8>,
+    /// The epoch whose order of rows is at hand.
+    order: (u64, Vec<usize>),
+    /// The optimiser step the last checkpoint was written at.
+    saved_step: Option<u64>,
+    learning_rate: f64,
+    gradient_norm: f64,
+    /// Time spent in steps since the last report, and how many.
+    busy: (Duration, u32),
+}
+
+impl<'a> Run<'a> {
+    fn begin(job: &'a Job<'a>, host: &mut dyn Host) -> Result<Self, TrainerError> {
+        let (arguments, data) = (job.arguments, job.data);
+        let device = device::open(job.device)?;
+        let course = Course::new(arguments, data.rows(Split::Train), job.clock, job.milestones.clone(), job.until, job.seed)?;
+        let architecture = Architecture::new(&arguments.model, data.labels(), data.vocab_size(), data.max_length());
+        let (encoder, parameters) = Encoder::new(&architecture);
+        let mut optimiser = Optimiser::new(arguments, &parameters, &device);
+        let (values, state) = match job.start {
+            Start::Fresh => (parameters.fresh(job.seed, &device), State::default()),
+            Start::Resume(directory) | Start::Clone(directory) => {
+                let model = ModelFiles::load(directory, &device)?;
+                if !model.architecture.same_shape(&architecture) || model.parameters.count() != parameters.count() {
+                    return Err(TrainerError::checkpoint(directory, "it holds a model of another shape than the arguments ask for"));
+                }
+                let mut files = RunFiles::load(directory, &parameters, &mut optimiser, &device)?;
+                match job.start {
+                    Start::Clone(_) => files.state.last_report = None,
+                    _ => check_same_run(job, &files.told).map_err(|message| TrainerError::checkpoint(directory, message))?,
+                }
+                if files.told.data != data.digest() {
+                    return Err(TrainerError::checkpoint(directory, "it was trained on other data"));
+                }
+                (model.values, files.state)
+            }
+        };
+        host.log(&format!(
+            "{} parameters, {} training rows, {} steps per epoch, {} in all; at step {}",
+            parameters.count(),
+            data.rows(Split::Train),
+            course.steps_per_epoch,
+            course.total,
+            state.global_step
+        ));
+        let saved_step = (!matches!(job.start, Start::Fresh)).then_some(state.global_step);
+        Ok(Self {
+            warmup: schedule::warmup_steps(arguments, course.total),
+            order: (0, course.order(0)),
+            tracked: device.clone().autodiff(),
+            tokenizer: data.tokenizer_file()?,
+            job,
+            course,
+            device,
+            architecture,
+            encoder,
+            parameters,
+            values,
+            optimiser,
+            state,
+            saved_step,
+            learning_rate: 0.0,
+            gradient_norm: 0.0,
+            busy: (Duration::ZERO, 0),
+        })
+    }
+
+    /// The evaluation due now, unless it was made before the checkpoint that this run resumed from.
+    fn due(&self) -> Option<Due> {
+        self.course.due(self.state.global_step).filter(|_| self.state.evaluated_step < self.state.global_step)
+    }
+
+    /// Measures the validation rows and notes it in the history.
+    fn evaluate(&mut self, due: Due, host: &mut dyn Host) -> Result<Report, TrainerError> {
+        let (arguments, data) = (self.job.arguments, self.job.data);
+        let measured = measure(
+            &self.encoder,
+            &self.values,
+            &self.device,
+            data.split(Split::Validation),
+            data.labels().len(),
+            arguments.per_device_eval_batch_size,
+            self.architecture.max_position_embeddings,
+        )?;
+        let mut metrics = named("eval", &measured);
+        metrics.insert("epoch".to_owned(), self.state.epoch);
+        metrics.insert("learning_rate".to_owned(), self.learning_rate);
+        if due.reported {
+            metrics.insert("train_loss".to_owned(), self.state.since_report.take());
+            let (busy, steps) = std::mem::take(&mut self.busy);
+            metrics.insert("steps_per_second".to_owned(), f64::from(steps) / busy.as_secs_f64());
+        }
+        let step = self.state.global_step;
+        if self.state.best_metric.is_none_or(|best| measured.loss < best) && measured.loss.is_finite() {
+            self.state.best_metric = Some(measured.loss);
+            self.state.best_global_step = Some(step);
+        }
+        self.state.evaluated_step = step;
+        self.remember(&metrics);
+        host.log(&format!(
+            "step {step} epoch {:.2} eval_loss {:.4} eval_accuracy {:.4} eval_macro_f1 {:.4}",
+            self.state.epoch, measured.loss, measured.accuracy, measured.macro_f1
+        ));
+        let report =
+            Report { clock: due.clock, metrics: metrics.into_iter().map(|(name, value)| (name, value.is_finite().then_some(value))).collect() };
+        self.state.last_report = due.reported.then(|| report.clone());
+        Ok(report)
+    }
+
+    /// Writes a checkpoint of this moment, unless this moment has one.
+    fn checkpoint(&mut self, host: &mut dyn Host) -> Result<(), TrainerError> {
+        let step = self.state.global_step;
+        let directory = self.job.directory.join(format!("checkpoint-{step}"));
+        if self.saved_step == Some(step) && directory.exists() {
+            return Ok(());
+        }
+        let told = Told { version: VERSION, arguments: self.job.arguments.clone(), seed: self.job.seed, data: self.job.data.digest().to_owned() };
+        let contents = Contents {
+            architecture: &self.architecture,
+            parameters: &self.parameters,
+            values: &self.values,
+            tokenizer: &self.tokenizer,
+            optimiser: &self.optimiser,
+            state: &self.state,
+            told: &told,
+        };
+        checkpoint::write(&directory, &contents)?;
+        self.saved_step = Some(step);
+        // A report's own clock value, which with samples may lie a little behind the clock.
+        let reported = self.state.last_report.as_ref().filter(|_| self.state.evaluated_step == step).map(|report| report.clock);
+        let clock = self.course.clock(step);
+        host.checkpoint(reported.map_or(clock, |reported| reported.min(clock)), &directory)?;
+        Ok(())
+    }
+
+    /// The report in the checkpoint this run resumed from, if the runner does not have it.
+    fn undelivered(&self) -> Option<Report> {
+        // Past its step the report was answered, or training would not have gone on.
+        let unknown = |report: &&Report| {
+            self.state.evaluated_step == self.state.global_step && self.job.reported.is_none_or(|reported| reported < report.clock)
+        };
+        self.state.last_report.as_ref().filter(unknown).cloned()
+    }
+
+    /// Reports, and says how the run ends if it ends here.
+    fn deliver(&self, report: &Report, host: &mut dyn Host) -> Result<Option<RunEnd>, TrainerError> {
+        let metrics = report.metrics.iter().map(|(name, value)| (name.clone(), value.unwrap_or(f64::NAN))).collect();
+        let finished = self.state.global_step >= self.course.total;
+        Ok(match host.report(report.clock, &metrics)? {
+            HostVerdict::Stop => Some(RunEnd::Stopped),
+            HostVerdict::Pause => Some(RunEnd::Paused),
+            HostVerdict::Continue => (self.course.pauses_at(report.clock) && !finished).then_some(RunEnd::Paused),
+        })
+    }
+
+    /// One optimiser step, or what is not finite any more.
+    fn step(&mut self) -> Result<Option<String>, TrainerError> {
+        let began = Instant::now();
+        let (step, arguments) = (self.state.global_step, self.job.arguments);
+        let epoch = self.course.epoch(step);
+        if self.order.0 != epoch {
+            self.order = (epoch, self.course.order(epoch));
+        }
+        let micro_batches = self.course.micro_batches(step, &self.order.1);
+        let rows = micro_batches.iter().map(Vec::len).sum();
+        let mut sum: Option<(Tensor<1>, Values)> = None;
+        for (number, chosen) in (0..).zip(&micro_batches) {
+            let (loss, gradients) = self.gradients(chosen, rows, DropoutKey { seed: self.job.seed, step, micro_batch: number });
+            sum = Some(match sum {
+                None => (loss, gradients),
+                Some((losses, sums)) => (losses + loss, Values(sums.0.into_iter().zip(gradients.0).map(|(sum, more)| sum + more).collect())),
+            });
+        }
+        let (loss, gradients) = sum.expect("a step has at least one row");
+        let (loss, norm) = loss_and_norm(loss, &gradients)?;
+        if let Some((what, value)) = [("loss", loss), ("gradient norm", norm)].into_iter().find(|(_, value)| !value.is_finite()) {
+            return Ok(Some(format!("the {what} is {value}")));
+        }
+        self.gradient_norm = norm;
+        self.learning_rate = arguments.learning_rate * schedule::factor(arguments.lr_scheduler_type, step, self.warmup, self.course.total);
+        let gradients = clip(gradients, norm, arguments.max_grad_norm);
+        self.optimiser.step(&self.parameters, &mut self.values, gradients, self.learning_rate, step + 1);
+        self.state.global_step += 1;
+        self.state.epoch = self.course.epochs_done(self.state.global_step);
+        self.state.since_report.add(loss);
+        self.state.since_log.add(loss);
+        self.busy.0 += began.elapsed();
+        self.busy.1 += 1;
+        Ok(None)
+    }
+
+    /// The part of the loss and of its gradients that some rows contribute to a step of `rows` rows.
+    fn gradients(&self, chosen: &[usize], rows: usize, dropout: DropoutKey) -> (Tensor<1>, Values) {
+        let train = self.job.data.split(Split::Train);
+        let batch = Batch::of(train, chosen, self.architecture.max_position_embeddings);
+        let labels: Vec<usize> = chosen.iter().map(|row| train.label(*row)).collect();
+        let leaves = self.values.leaves();
+        let logits = self.encoder.forward(&Pass::training(&leaves, &self.tracked, dropout), &batch);
+        let targets = targets(self.job.data, &labels, rows, self.job.arguments.label_smoothing_factor);
+        let targets = tensor(targets, [labels.len(), self.job.data.labels().len()], &self.tracked);
+        let loss = (activation::log_softmax(logits, 1) * targets).sum().neg();
+        let mut gradients = loss.backward();
+        let gradient = |leaf: &Tensor<2>| leaf.grad_remove(&mut gradients).unwrap_or_else(|| leaf.clone().inner().zeros_like());
+        (loss.inner(), Values(leaves.0.iter().map(gradient).collect()))
+    }
+
+    fn log(&mut self, host: &mut dyn Host) {
+        let step = self.state.global_step;
+        if !step.is_multiple_of(self.job.arguments.logging_steps) {
+            return;
+        }
+        let loss = self.state.since_log.take();
+        host.log(&format!(
+            "step {step}/{} epoch {:.2} loss {loss:.4} learning_rate {:.3e} grad_norm {:.3}",
+            self.course.total, self.state.epoch, self.learning_rate, self.gradient_norm
+        ));
+        let entries = [("loss", loss), ("learning_rate", self.learning_rate), ("grad_norm", self.gradient_norm), ("epoch", self.state.epoch)];
+        self.remember(&entries.map(|(name, value)| (name.to_owned(), value)).into());
+    }
+
+    fn remember(&mut self, metrics: &BTreeMap<String, f64>) {
+        let mut entry: BTreeMap<String, Value> = metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        entry.insert("step".to_owned(), json!(self.state.global_step));
+        self.state.log_history.push(entry);
+    }
+}
+
+/// What log-probabilities are weighted with: the smoothed labels, each row a `rows`-th. As transformers' `LabelSmoother`.
+fn targets(data: &PreparedData, labels: &[usize], rows: usize, smoothing: f64) -> Vec<f32> {
+    let count = data.labels().len();
+    #[expect(clippy::cast_precision_loss, reason = "counts of rows and labels")]
+    let (spread, share) = (smoothing / count as f64, 1.0 / rows as f64);
+    let row = |label: &usize| {
+        let label = *label;
+        #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
+        (0..count).map(move |other| ((spread + if other == label { 1.0 - smoothing } else { 0.0 }) * share) as f32)
+    };
+    labels.iter().flat_map(row).collect()
+}
+
+/// Whether a checkpoint is of the run that `job` describes; how long the run is may differ.
+fn check_same_run(job: &Job<'_>, told: &Told) -> Result<(), String> {
+    if told.seed != job.seed {
+        return Err(format!("it was made with seed {}, not {}", told.seed, job.seed));
+    }
+    let plain = |arguments: &TrainerArguments| {
+        let mut arguments = arguments.clone();
+        (arguments.num_train_epochs, arguments.max_steps) = (1.0, -1);
+        serde_json::to_value(arguments).expect("arguments are plain data")
+    };
+    let (then, now) = (plain(&told.arguments), plain(job.arguments));
+    let mut differences = Vec::new();
+    compare("", &then, &now, &mut differences);
+    if differences.is_empty() { Ok(()) } else { Err(format!("it was made with other arguments: {}", differences.join(", "))) }
+}
+
+fn compare(key: &str, then: &Value, now: &Value, differences: &mut Vec<String>) {
+    match (then, now) {
+        (Value::Object(then), Value::Object(now)) => {
+            for (name, value) in then {
+                let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+                compare(&key, value, &now[name], differences);
+            }
+        }
+        _ if then == now => {}
+        _ => differences.push(format!("`{key}` was {then} and is {now}")),
+    }
+}

@@ -1,0 +1,88 @@
+//! The child side: one process that carries out jobs for a runner and dies with it.
+
+mod command;
+#[cfg(feature = "train")]
+mod builtin;
+
+use std::io::{BufRead, Write};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+use crate::wire::{Down, EndWord, Job, Up};
+
+/// What arrives on a worker's stdin.
+enum Incoming {
+    /// A message to the worker itself.
+    Down(Down),
+    /// An answer to a report, as it was written.
+    Verdict(String),
+    /// The runner closed the pipe, or died.
+    RunnerGone,
+}
+
+/// Carries out jobs from stdin until it is closed; the exit code of the process.
+pub fn serve() -> i32 {
+    let (tx, rx) = unbounded();
+    std::thread::spawn(move || read_stdin(&tx));
+    loop {
+        match rx.recv() {
+            Ok(Incoming::Down(Down::Job(job))) => carry_out(*job, &rx),
+            Ok(Incoming::Down(Down::Leave | Down::Kill) | Incoming::Verdict(_)) => {}
+            Ok(Incoming::RunnerGone) | Err(_) => return 0,
+        }
+    }
+}
+
+/// Replaces this process by a command that dies with its parent; the exit code, if that fails.
+pub fn exec(words: &[std::ffi::OsString]) -> i32 {
+    use std::os::unix::process::CommandExt;
+    let Some((program, arguments)) = words.split_first() else { return 2 };
+    if rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).is_err() {
+        return 1;
+    }
+    let error = std::process::Command::new(program).args(arguments).exec();
+    let what = if error.kind() == std::io::ErrorKind::NotFound { "there is no such program".to_owned() } else { error.to_string() };
+    let message = format!("cannot start `{}`: {what}; check `run` in [command]", program.to_string_lossy());
+    say(&Up::End { end: EndWord::Failed, message: Some(message) });
+    127
+}
+
+fn carry_out(job: Job, incoming: &Receiver<Incoming>) {
+    match job {
+        Job::Command(job) => command::run(&job, incoming),
+        #[cfg(feature = "train")]
+        job => builtin::run(job, incoming),
+        #[cfg(not(feature = "train"))]
+        _ => {
+            let message = "this hpsearch was built without the `train` feature: build it with default features".to_owned();
+            say(&Up::End { end: EndWord::Failed, message: Some(message) });
+        }
+    }
+}
+
+/// Writes a message to the runner, on a line of its own whatever was printed before.
+fn say(message: &Up) {
+    let mut stdout = std::io::stdout().lock();
+    // If the runner is gone, so will this process be, as soon as its stdin says so.
+    let _runner_gone = stdout.write_all(format!("{}\n", message.to_line()).as_bytes()).and_then(|()| stdout.flush());
+}
+
+fn read_stdin(incoming: &Sender<Incoming>) {
+    for line in std::io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        let is_down = serde_json::from_str::<serde_json::Value>(&line).is_ok_and(|json| json.get("hpsearch").is_some());
+        let message = match (is_down, serde_json::from_str::<Down>(&line)) {
+            (true, Ok(down)) => Incoming::Down(down),
+            (true, Err(_)) => continue,
+            (false, _) => Incoming::Verdict(line),
+        };
+        if incoming.send(message).is_err() {
+            return;
+        }
+    }
+    #[cfg(feature = "train")]
+    if builtin::is_training() {
+        std::process::exit(0);
+    }
+    let _ending_anyway = incoming.send(Incoming::RunnerGone);
+}

@@ -1,0 +1,174 @@
+//! The supervisor of one attempt of a command: starts it, hands it verdicts, and leaves nothing of it behind.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, bounded, select};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::{Incoming, say};
+use crate::processes;
+use crate::wire::{CommandJob, Down, EndWord, Up};
+
+/// How long it may take until everything a command started is gone.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Longest verdict line handed on: a pipe takes so many bytes whole or not at all.
+const PIPE_BUF: usize = 4096;
+
+/// Runs the attempt to its end and says how it ended.
+pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
+    // Orphans of the command become children of this process, wherever they fled to.
+    let inherits = Pid::from_raw(1).and_then(|_| rustix::process::set_child_subreaper(Some(rustix::process::getpid())).ok());
+    if inherits.is_none() {
+        return fail("the system does not let a supervisor adopt orphans".to_owned());
+    }
+    let child = match prepare(job).and_then(|()| spawn(job)) {
+        Ok(child) => child,
+        Err(why) => return fail(why),
+    };
+    let (runner_lives, status) = supervise(child, incoming);
+    let left = processes::kill_descendants(std::process::id(), &BTreeSet::new(), PATIENCE);
+    if left > 0 {
+        eprintln!("[hpsearch] {left} processes of this trial could not be killed");
+    }
+    if runner_lives {
+        // A newline first: the command may have left its last line open.
+        print!("\n");
+        say(&end_of(status));
+    }
+}
+
+fn fail(message: String) {
+    say(&Up::End { end: EndWord::Failed, message: Some(message) });
+}
+
+fn prepare(job: &CommandJob) -> Result<(), String> {
+    let directory = &job.trial.directory;
+    let said = |path: &Path, error: std::io::Error| format!("cannot write `{}`: {error}", path.display());
+    std::fs::create_dir_all(directory.join("checkpoints")).map_err(|error| said(directory, error))?;
+    let params = serde_json::to_vec_pretty(&job.trial.params).map_err(|error| error.to_string())?;
+    let path = directory.join("params.json");
+    std::fs::write(&path, params).map_err(|error| said(&path, error))
+}
+
+fn spawn(job: &CommandJob) -> Result<Child, String> {
+    let trial = &job.trial;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("worker").arg("--exec").args(&job.run).current_dir(&job.cwd).stdin(Stdio::piped()).process_group(0);
+    for (name, value) in trial.params.iter() {
+        command.env(format!("HPSEARCH_PARAM_{}", variable(name)), value.to_string());
+    }
+    command
+        .env("HPSEARCH_PARAMS", trial.directory.join("params.json"))
+        .env("HPSEARCH_STUDY", &trial.study)
+        .env("HPSEARCH_STORE", &trial.store)
+        .env("HPSEARCH_TRIAL", trial.trial.to_string())
+        .env("HPSEARCH_ATTEMPT", trial.attempt.to_string())
+        .env("HPSEARCH_SEED", trial.seed.to_string())
+        .env("HPSEARCH_DEVICE", job.device.to_string())
+        .env("HPSEARCH_CHECKPOINT_DIR", trial.directory.join("checkpoints"))
+        .env_remove("HPSEARCH_RESUME")
+        .envs(&job.env);
+    if let Some(resume) = &trial.resume {
+        command.env("HPSEARCH_RESUME", resume);
+    }
+    command.spawn().map_err(|error| format!("cannot start `{}` in `{}`: {error}", job.run.join(" "), job.cwd.display()))
+}
+
+/// A parameter's name as part of a variable's: upper case, everything but letters and digits as `_`.
+fn variable(name: &str) -> String {
+    name.chars().map(|char| if char.is_ascii_alphanumeric() { char.to_ascii_uppercase() } else { '_' }).collect()
+}
+
+/// Waits for the command, handing on what the runner says. Whether the runner lives, and the exit status.
+fn supervise(mut child: Child, incoming: &Receiver<Incoming>) -> (bool, Option<ExitStatus>) {
+    let group = child.id();
+    let mut stdin = child.stdin.take().inspect(make_non_blocking);
+    let (exited_tx, exited) = bounded(1);
+    std::thread::spawn(move || exited_tx.send(child.wait().ok()));
+    let mut killing = false;
+    let mut runner_lives = true;
+    loop {
+        let again = if killing { Duration::from_millis(20) } else { Duration::from_secs(3600) };
+        select! {
+            recv(exited) -> status => return (runner_lives, status.ok().flatten()),
+            recv(incoming) -> message => match message {
+                Ok(Incoming::Verdict(line)) => {
+                    let stops = line.contains("\"verdict\":\"stop\"");
+                    hand_on(&mut stdin, &line);
+                    if stops {
+                        terminate(group);
+                    }
+                }
+                Ok(Incoming::Down(Down::Leave)) => terminate(group),
+                Ok(Incoming::Down(Down::Kill)) => killing = true,
+                Ok(Incoming::Down(Down::Job(_))) => {}
+                Ok(Incoming::RunnerGone) | Err(_) => {
+                    runner_lives = false;
+                    killing = true;
+                }
+            },
+            default(again) => {}
+        }
+        if killing {
+            processes::descendants(std::process::id()).into_iter().for_each(processes::kill);
+        }
+        if !runner_lives {
+            let status = exited.recv_timeout(PATIENCE).ok().flatten();
+            return (false, status);
+        }
+    }
+}
+
+fn make_non_blocking(stdin: &ChildStdin) {
+    // Only this end: the command's own end of the pipe keeps blocking.
+    let _verdicts_may_wait = rustix::fs::fcntl_setfl(stdin, rustix::fs::OFlags::NONBLOCK);
+}
+
+/// Writes a verdict; a command that does not read its stdin loses it, and nobody waits.
+fn hand_on(stdin: &mut Option<ChildStdin>, line: &str) {
+    let Some(pipe) = stdin.as_mut() else { return };
+    if line.len() + 1 > PIPE_BUF {
+        return;
+    }
+    match pipe.write(format!("{line}\n").as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => *stdin = None,
+        _ => {}
+    }
+}
+
+fn terminate(group: u32) {
+    if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
+        let _gone_already = kill_process_group(group, Signal::TERM);
+    }
+}
+
+fn end_of(status: Option<ExitStatus>) -> Up {
+    let (end, message) = match status {
+        Some(status) if status.success() => (EndWord::Finished, None),
+        Some(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => (EndWord::Failed, format!("exit status {code}").into()),
+            (None, Some(signal)) if [Signal::KILL.as_raw(), Signal::TERM.as_raw(), Signal::INT.as_raw()].contains(&signal) => {
+                (EndWord::Killed, Some(format!("killed by signal {signal}")))
+            }
+            (None, signal) => (EndWord::Failed, Some(format!("crashed with signal {}", signal.unwrap_or(0)))),
+        },
+        None => (EndWord::Killed, Some("its exit status is unknown".to_owned())),
+    };
+    Up::End { end, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameter_names_become_variables() {
+        assert_eq!(variable("model.num-layers"), "MODEL_NUM_LAYERS");
+    }
+}

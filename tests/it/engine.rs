@@ -1,0 +1,292 @@
+//! The search as a whole, against scripted workers: budgets, faults, and going on after a crash at any moment.
+
+use std::time::Duration;
+
+use hpsearch::engine::Outcome;
+use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
+use hpsearch::event::Event;
+use hpsearch::metric::Direction;
+use hpsearch::params::Params;
+use hpsearch::space::{Condition, Dimension, Distribution, Scale, Space};
+use hpsearch::study::{FailureCause, PolicySpec, Program, StudySpec};
+use hpsearch::trial::{Trial, TrialState};
+use hpsearch::view::StudyView;
+
+fn space() -> Space {
+    let dimension = |name: &str, distribution, when: Option<(&str, &str)>| Dimension {
+        name: name.to_owned(),
+        distribution,
+        prior: None,
+        when: when.map(|(parent, value)| Condition(vec![(parent.to_owned(), vec![value.into()])])),
+    };
+    Space::new(vec![
+        dimension("rate", Distribution::float(1e-4, 1.0, Scale::Log, None).unwrap(), None),
+        dimension("optimizer", Distribution::choice(vec!["sgd".into(), "adamw".into()]).unwrap(), None),
+        dimension("momentum", Distribution::float(0.0, 0.99, Scale::Linear, None).unwrap(), Some(("optimizer", "sgd"))),
+        dimension("layers", Distribution::int(1, 6, Scale::Linear, 1).unwrap(), None),
+    ])
+    .unwrap()
+}
+
+fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
+    let mut spec = StudySpec::new("simulated", "loss", Direction::Minimize, space(), Program::Inline);
+    spec.budget.trials = Some(trials);
+    spec.sampler = PolicySpec::named(sampler);
+    spec.pruner = pruner;
+    spec
+}
+
+fn asha(mode: &str) -> PolicySpec {
+    PolicySpec::named("asha").with("min_resource", 1).with("max_resource", 9).with("reduction_factor", 3).with("mode", mode)
+}
+
+/// Every combination that the crash tests go through.
+fn policies() -> Vec<(&'static str, PolicySpec)> {
+    let pruners = [PolicySpec::named("none"), PolicySpec::named("median"), asha("stop"), asha("promote")];
+    let samplers = ["random", "tpe-independent"];
+    samplers.into_iter().flat_map(|sampler| pruners.clone().map(|pruner| (sampler, pruner))).collect()
+}
+
+/// A loss that falls with steps towards a floor set by the parameters; curves cross.
+fn loss(params: &Params, step: u64) -> f64 {
+    let rate = params.get("rate").unwrap().as_number().unwrap();
+    let layers = params.get("layers").unwrap().as_number().unwrap();
+    let floor = (rate.ln() - (0.01f64).ln()).powi(2) * 0.02 + (layers - 4.0).abs() * 0.05;
+    floor + 1.0 / (step as f64 + layers * 0.3)
+}
+
+/// What a study decided, without times, places and attempts.
+fn decisions(view: &StudyView) -> Vec<(Params, TrialState, Option<f64>, Vec<(u64, f64)>, Vec<String>)> {
+    let of = |trial: &Trial| {
+        let verdicts = trial.decisions.iter().map(|decision| format!("{} {:?}", decision.step, decision.verdict)).collect();
+        (trial.params.clone(), trial.state, trial.value, trial.curve.clone(), verdicts)
+    };
+    view.trials.iter().map(of).collect()
+}
+
+/// No trial is lost or doubled: numbers are consecutive, each ends exactly once, and the journal folds to the state.
+fn assert_sound(run: &Run, simulation: &Simulation) {
+    let mut folded = StudyView::new(&simulation.spec);
+    let (mut created, mut finished) = (Vec::new(), Vec::new());
+    for turn in &run.turns {
+        for event in &turn.events {
+            folded.apply(turn.at, event);
+            match event {
+                Event::TrialCreated { trial, .. } => created.push(trial.0),
+                Event::TrialFinished { trial, .. } => finished.push(trial.0),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(folded, run.view, "the journal folds to the state");
+    assert_eq!(created, (0..created.len() as u64).collect::<Vec<_>>());
+    finished.sort_unstable();
+    assert_eq!(finished, created, "each trial ends exactly once");
+}
+
+#[test]
+fn a_study_ends_with_its_budget_and_a_best_trial() {
+    for (sampler, pruner) in policies() {
+        let simulation = Simulation::new(spec(20, sampler, pruner), 3, 9, loss);
+        let run = simulation.run(&[]).unwrap();
+        assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
+        assert_eq!(run.view.counts.complete + run.view.counts.pruned, 20);
+        assert!(run.view.best().is_some());
+        assert_sound(&run, &simulation);
+    }
+}
+
+#[test]
+fn resumed_study_suggests_what_an_uninterrupted_one_would() {
+    for (sampler, pruner) in policies() {
+        let mut simulation = Simulation::new(spec(14, sampler, pruner), 1, 9, loss);
+        // Trials that always go wrong at the same place, so that a rerun meets the same fault.
+        simulation.faults = Box::new(|trial, _, step| match (trial.0, step) {
+            (3, 2) => Some(Fault::Crash),
+            (5, 4) => Some(Fault::NotANumber),
+            (6, 1) => Some(Fault::Fail),
+            _ => None,
+        });
+        let whole = simulation.run(&[]).unwrap();
+        assert_sound(&whole, &simulation);
+        for prefix in 0..whole.turns.len() {
+            let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
+            assert_eq!(decisions(&resumed.view), decisions(&whole.view), "{sampler} {:?} after {prefix} turns", simulation.spec.pruner);
+            assert_sound(&resumed, &simulation);
+        }
+    }
+}
+
+#[test]
+fn resumed_study_without_checkpoints_starts_trials_again_and_decides_the_same() {
+    let mut simulation = Simulation::new(spec(12, "tpe-independent", asha("stop")), 1, 9, loss);
+    simulation.checkpoints = false;
+    let whole = simulation.run(&[]).unwrap();
+    for prefix in 0..whole.turns.len() {
+        let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
+        assert_eq!(decisions(&resumed.view), decisions(&whole.view), "after {prefix} turns");
+    }
+}
+
+#[test]
+fn crashes_again_and_again_lose_and_double_nothing_with_several_slots() {
+    for (sampler, pruner) in policies() {
+        let simulation = Simulation::new(spec(15, sampler, pruner), 4, 9, loss);
+        let mut journal: Vec<Turn> = Vec::new();
+        // The runner dies after 1, 2, 3, ... further turns until it is allowed to finish.
+        for lives in 1..30 {
+            let run = simulation.run(&journal).unwrap();
+            journal = run.turns[..run.turns.len().min(journal.len() + lives)].to_vec();
+        }
+        let run = simulation.run(&journal).unwrap();
+        assert_sound(&run, &simulation);
+        assert_eq!(run.view.counts.complete + run.view.counts.pruned, 15);
+    }
+}
+
+#[test]
+fn reports_before_a_crash_are_never_taken_back() {
+    let simulation = Simulation::new(spec(10, "random", PolicySpec::named("none")), 2, 5, loss);
+    let whole = simulation.run(&[]).unwrap();
+    for prefix in 0..whole.turns.len() {
+        let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
+        let reported = |turns: &[Turn]| turns.iter().flat_map(|turn| &turn.events).filter(|event| matches!(event, Event::Reported { .. })).count();
+        assert!(reported(&resumed.turns) >= reported(&whole.turns[..prefix]));
+        assert_eq!(resumed.turns[..prefix], whole.turns[..prefix]);
+    }
+}
+
+#[test]
+fn a_lost_worker_is_retried_from_its_checkpoint_and_a_programs_own_error_is_not() {
+    let mut simulation = Simulation::new(spec(2, "random", PolicySpec::named("none")), 1, 6, loss);
+    simulation.spec.budget.count = hpsearch::study::Count::All;
+    simulation.faults = Box::new(|trial, attempt, step| match (trial.0, attempt.0, step) {
+        (0, 0, 4) => Some(Fault::Crash),
+        (1, _, 3) => Some(Fault::Fail),
+        _ => None,
+    });
+    let run = simulation.run(&[]).unwrap();
+    let [first, second] = &run.view.trials[..] else { panic!("two trials") };
+    assert_eq!((first.state, first.attempts, first.failures), (TrialState::Complete, 2, 1));
+    assert_eq!((second.state, second.attempts), (TrialState::Failed, 1));
+    // 6 steps of the first trial (3 before its crash and 3 from the checkpoint), 2 of the second.
+    assert_eq!(run.steps, 6 + 2);
+}
+
+#[test]
+fn a_trial_that_keeps_dying_fails_when_its_retries_are_used_up() {
+    let mut simulation = Simulation::new(spec(3, "random", PolicySpec::named("none")), 1, 4, loss);
+    simulation.spec.retry.max = 2;
+    simulation.faults = Box::new(|trial, _, step| (trial.0 == 0 && step == 2).then_some(Fault::Crash));
+    let run = simulation.run(&[]).unwrap();
+    assert_eq!((run.view.trials[0].state, run.view.trials[0].attempts), (TrialState::Failed, 3));
+    assert_eq!(run.view.counts.complete, 3, "a failed trial is made up for");
+}
+
+#[test]
+fn a_hanging_trial_is_killed_after_trial_time() {
+    let mut simulation = Simulation::new(spec(3, "random", PolicySpec::named("none")), 1, 4, loss);
+    simulation.spec.budget.trial_time = Some(Duration::from_secs(10));
+    simulation.faults = Box::new(|trial, _, step| (trial.0 == 1 && step == 3).then_some(Fault::Hang));
+    let run = simulation.run(&[]).unwrap();
+    let hung = &run.view.trials[1];
+    assert_eq!(hung.state, TrialState::Failed);
+    assert!(hung.reason.as_ref().unwrap().contains("trial_time (10 s)"), "{:?}", hung.reason);
+    let retried = {
+        simulation.spec.retry.on.push(FailureCause::Timeout);
+        simulation.faults = Box::new(|trial, attempt, step| (trial.0 == 1 && attempt.0 == 0 && step == 3).then_some(Fault::Hang));
+        simulation.run(&[]).unwrap()
+    };
+    assert_eq!(retried.view.trials[1].state, TrialState::Complete);
+}
+
+#[test]
+fn a_study_that_only_fails_says_so() {
+    let mut simulation = Simulation::new(spec(5, "random", PolicySpec::named("none")), 2, 4, loss);
+    simulation.spec.budget.failures = Some(4);
+    simulation.faults = Box::new(|_, _, _| Some(Fault::Fail));
+    let run = simulation.run(&[]).unwrap();
+    assert!(matches!(&run.outcome, Outcome::TooManyFailures(reason) if reason.contains("4 trials failed")), "{:?}", run.outcome);
+    simulation.spec.budget = hpsearch::study::Budget { trials: Some(5), count: hpsearch::study::Count::All, ..Default::default() };
+    let run = simulation.run(&[]).unwrap();
+    assert!(matches!(run.outcome, Outcome::NoValue(_)), "{:?}", run.outcome);
+}
+
+#[test]
+fn a_finished_study_goes_on_when_its_budget_is_raised_and_rests_when_it_is_not() {
+    let mut simulation = Simulation::new(spec(6, "random", PolicySpec::named("none")), 2, 3, loss);
+    let first = simulation.run(&[]).unwrap();
+    let again = simulation.run(&first.turns).unwrap();
+    assert_eq!((again.steps, again.view.trials.len()), (0, 6));
+    simulation.spec.budget.trials = Some(10);
+    let extended = simulation.run(&first.turns).unwrap();
+    assert_eq!(extended.view.trials.len(), 10);
+    assert_eq!(extended.view.trials[..6], first.view.trials[..]);
+}
+
+#[test]
+fn a_reached_target_ends_the_study_and_stays_reached() {
+    let mut simulation = Simulation::new(spec(100, "random", PolicySpec::named("none")), 2, 9, loss);
+    simulation.spec.budget.target = Some(0.3);
+    let run = simulation.run(&[]).unwrap();
+    assert!(matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("target")), "{:?}", run.outcome);
+    assert!(run.view.trials.len() < 100);
+    assert_eq!(simulation.run(&run.turns).unwrap().steps, 0);
+}
+
+#[test]
+fn the_time_budget_counts_all_runs() {
+    let mut simulation = Simulation::new(spec(1000, "random", PolicySpec::named("none")), 1, 5, loss);
+    simulation.spec.budget.time = Some(Duration::from_secs(5));
+    let run = simulation.run(&[]).unwrap();
+    assert_eq!(run.view.counts.complete, 9, "0.5 s a trial; the tenth is cut");
+    let again = simulation.run(&run.turns).unwrap();
+    assert_eq!(again.view.counts.complete, 9);
+}
+
+#[test]
+fn a_grid_is_searched_exactly_once_across_crashes() {
+    let mut study = spec(0, "grid", PolicySpec::named("none"));
+    study.budget.trials = None;
+    study.sampler = PolicySpec::named("grid").with("points", 3);
+    let simulation = Simulation::new(study, 2, 2, loss);
+    let whole = simulation.run(&[]).unwrap();
+    // rate: 3 points; sgd with 3 momenta or adamw; 6 layers.
+    assert_eq!(whole.view.trials.len(), 3 * (3 + 1) * 6);
+    for prefix in (0..whole.turns.len()).step_by(17) {
+        let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
+        let mut points: Vec<String> = resumed.view.trials.iter().map(|trial| trial.params.fingerprint()).collect();
+        points.sort();
+        points.dedup();
+        assert_eq!((points.len(), resumed.view.trials.len()), (72, 72), "after {prefix} turns");
+    }
+}
+
+#[test]
+fn checkpoints_of_the_best_trials_stay_and_others_go() {
+    let mut study = spec(12, "random", asha("stop"));
+    study.checkpoints.keep_best = Some(2);
+    let simulation = Simulation::new(study, 2, 9, loss);
+    let run = simulation.run(&[]).unwrap();
+    let mut holding: Vec<&Trial> = run.view.trials.iter().filter(|trial| !trial.checkpoints.is_empty()).collect();
+    holding.sort_by(|a, b| a.value.unwrap().total_cmp(&b.value.unwrap()));
+    assert_eq!(holding.len(), 2);
+    assert_eq!(holding[0].number, run.view.best().unwrap().number);
+    assert!(holding.iter().all(|trial| trial.checkpoints.len() == 1));
+}
+
+#[test]
+fn enqueued_configurations_run_first_and_missing_values_are_sampled() {
+    let mut study = spec(4, "random", PolicySpec::named("none"));
+    let mut first = Params::new();
+    first.insert("rate", 0.01);
+    first.insert("optimizer", "adamw");
+    study.enqueue = vec![first.clone(), first];
+    let simulation = Simulation::new(study, 1, 2, loss);
+    let run = simulation.run(&[]).unwrap();
+    for trial in &run.view.trials[..2] {
+        assert_eq!(trial.params.get("rate").unwrap().as_number(), Some(0.01));
+        assert!(trial.params.get("layers").is_some());
+    }
+    assert_eq!(run.view.trials.len(), 4);
+}
