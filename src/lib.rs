@@ -24,6 +24,7 @@ pub mod time;
 #[cfg(feature = "train")]
 pub mod trainer;
 pub mod trial;
+pub mod tui;
 pub mod verdict;
 pub mod view;
 pub mod wire;

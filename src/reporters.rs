@@ -4,6 +4,7 @@ mod events;
 mod plain;
 pub mod progress;
 pub mod sparkline;
+pub mod table;
 pub mod wording;
 
 use std::io;

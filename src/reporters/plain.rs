@@ -72,13 +72,13 @@ fn line(happening: &Happening<'_>) -> Option<String> {
         Event::AttemptStarted { trial, attempt, slot, resume, .. } => match (resume, attempt.0) {
             (Some((step, _)), _) => format!("trial {trial} goes on from step {step} on {}", slot.device),
             (None, 0) => format!("trial {trial} started on {}: {}", slot.device, params(view.trial(*trial)?)),
-            (None, again) => format!("trial {trial} started again on {} (attempt {})", slot.device, again + 1),
+            (None, _) => format!("trial {trial} started again on {} (attempt {attempt})", slot.device),
         },
         Event::Decided { trial, step, verdict: Verdict::Continue(Some(reason)) } => format!("trial {trial} goes on at step {step}: {reason}"),
         Event::TrialPaused { trial, reason } => format!("trial {trial} paused{}: {reason}", at_last_step(view, *trial)),
         Event::TrialQueued { trial, reason, .. } => format!("trial {trial} queued again: {reason}"),
         Event::AttemptEnded { trial, attempt, end: AttemptEnd::Failed(_) | AttemptEnd::Lost, reason } => {
-            format!("trial {trial} attempt {} failed: {}", attempt.0 + 1, reason.as_deref().unwrap_or("no reason is known"))
+            format!("trial {trial} attempt {attempt} failed: {}", reason.as_deref().unwrap_or("no reason is known"))
         }
         Event::TrialFinished { trial, state, value, reason } => finished(view, *trial, *state, *value, reason.as_deref())?,
         Event::StudyReopened { reason } => format!("the study goes on: {reason}"),

@@ -1,0 +1,339 @@
+//! Frames of the leaderboard, drawn from scripted studies in memory.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::layout::Rect;
+
+use super::look::{Look, Palette};
+use super::screen;
+use super::snapshot::Snapshot;
+use super::state::State;
+use super::{HolderLife, TuiMode};
+use crate::device::{Device, Slot};
+use crate::event::{AttemptEnd, Event, Seq};
+use crate::metric::Direction;
+use crate::params::{Params, Value};
+use crate::reporters::sparkline::Charset;
+use crate::space::{Condition, Dimension, Distribution, Scale, Space};
+use crate::storage::memory::MemoryStore;
+use crate::storage::{Attempt, Holder, Lease, Storage, StorageError, StorageReader, StoredStudy, StudyId, StudySummary, Takeover, TrialOrder};
+use crate::study::{FailureCause, Program, StudySpec};
+use crate::time::Timestamp;
+use crate::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
+use crate::verdict::{Reason, Verdict};
+use crate::view::StudyView;
+
+const COLOURS: Look = Look { charset: Charset::Unicode, palette: Palette::Colours };
+
+fn at(second: i64) -> Timestamp {
+    Timestamp(1_764_000_000_000_000 + second * 1_000_000)
+}
+
+fn dimension(name: &str, distribution: Distribution) -> Dimension {
+    Dimension { name: name.into(), distribution, prior: None, when: None }
+}
+
+fn spec() -> StudySpec {
+    let optimizers = Distribution::choice(vec!["adamw".into(), "sgd".into()]).unwrap();
+    let mut momentum = dimension("momentum", Distribution::float(0.0, 0.99, Scale::Linear, None).unwrap());
+    momentum.when = Some(Condition(vec![("optim".into(), vec!["sgd".into()])]));
+    let space = Space::new(vec![
+        dimension("learning_rate", Distribution::float(1e-5, 1e-1, Scale::Log, None).unwrap()),
+        dimension("model.num_layers", Distribution::int(1, 8, Scale::Linear, 1).unwrap()),
+        dimension("optim", optimizers),
+        momentum,
+    ])
+    .unwrap();
+    let mut spec = StudySpec::new("digits-baseline", "eval_loss", Direction::Minimize, space, Program::Inline);
+    spec.budget.trials = Some(24);
+    spec
+}
+
+struct Script {
+    store: MemoryStore,
+    study: StudyId,
+    lease: Lease,
+    clock: i64,
+}
+
+impl Script {
+    fn new(spec: &StudySpec) -> Self {
+        let mut store = MemoryStore::new();
+        let study = store.create_study(at(0), spec).unwrap();
+        let holder = Holder { pid: 7, pid_started: 1, host: "here".into() };
+        let lease = store.acquire(study, &holder, at(0), Takeover::IfFree).unwrap();
+        store.append(&lease, at(0), &[Event::RunnerStarted { pid: 7, host: "here".into(), slots: vec![slot()] }]).unwrap();
+        Script { store, study, lease, clock: 0 }
+    }
+
+    fn append(&mut self, events: &[Event]) {
+        self.clock += 1;
+        self.store.append(&self.lease, at(self.clock), events).unwrap();
+    }
+
+    fn start(&mut self, number: u64, params: &[(&str, Value)]) {
+        let trial = TrialNumber(number);
+        let params: Params = params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        self.append(&[
+            Event::TrialCreated { trial, params, origin: Origin::Sampled("tpe-independent".into()) },
+            Event::AttemptStarted { trial, attempt: AttemptNumber(0), slot: slot(), resume: None, until: None },
+        ]);
+    }
+
+    fn report(&mut self, number: u64, values: &[f64]) {
+        for (step, value) in (1..).zip(values) {
+            let metrics = [("eval_loss".to_owned(), *value), ("eval_accuracy".to_owned(), 1.0 - *value / 4.0)].into_iter().collect();
+            self.append(&[Event::Reported { trial: TrialNumber(number), attempt: AttemptNumber(0), step, metrics }]);
+        }
+    }
+
+    fn end(&mut self, number: u64, end: AttemptEnd, state: TrialState, value: Option<f64>, reason: Option<&str>) {
+        let trial = TrialNumber(number);
+        let reason = reason.map(str::to_owned);
+        self.append(&[
+            Event::AttemptEnded { trial, attempt: AttemptNumber(0), end, reason: reason.clone() },
+            Event::TrialFinished { trial, state, value, reason },
+        ]);
+    }
+}
+
+fn slot() -> Slot {
+    Slot { index: 0, device: Device::Cpu }
+}
+
+fn params(rate: f64, layers: i64, optim: &str) -> Vec<(&'static str, Value)> {
+    let mut params = vec![("learning_rate", rate.into()), ("model.num_layers", layers.into()), ("optim", optim.into())];
+    if optim == "sgd" {
+        params.push(("momentum", 0.9.into()));
+    }
+    params
+}
+
+/// Trials in all states, a NaN among them.
+fn mixed() -> Script {
+    let mut script = Script::new(&spec());
+    script.start(0, &params(3.162_277e-4, 2, "adamw"));
+    script.report(0, &[0.9, 0.5, 0.31, 0.25, 0.22, 0.2, 0.19, 0.184_213]);
+    script.append(&[Event::CheckpointSaved {
+        trial: TrialNumber(0),
+        step: 8,
+        path: PathBuf::from("/data/runs/files/digits-baseline/trial-0/step-8"),
+    }]);
+    script.end(0, AttemptEnd::Completed, TrialState::Complete, Some(0.184_213), None);
+    script.start(1, &params(0.1, 8, "sgd"));
+    script.report(1, &[2.3, f64::NAN]);
+    script.end(1, AttemptEnd::Diverged, TrialState::Complete, Some(f64::NAN), Some("the loss is NaN at step 2"));
+    script.start(2, &params(0.05, 1, "sgd"));
+    script.report(2, &[1.2, 1.1, 1.05]);
+    script.append(&[Event::Decided { trial: TrialNumber(2), step: 3, verdict: Verdict::Stop(Reason("rank 3 of 3 at step 3; 1 goes on".into())) }]);
+    script.end(2, AttemptEnd::Stopped, TrialState::Pruned, None, Some("rank 3 of 3 at step 3; 1 goes on"));
+    script.start(3, &params(2e-5, 4, "adamw"));
+    script.end(3, AttemptEnd::Failed(FailureCause::Program), TrialState::Failed, None, Some("exit code 1: out of 学習率\nrange"));
+    script.start(4, &params(1.2e-3, 3, "adamw"));
+    script.report(4, &[0.8, 0.4, 0.3, 0.26]);
+    script.end(4, AttemptEnd::Completed, TrialState::Complete, Some(0.26), None);
+    script.start(5, &params(7.7e-4, 6, "adamw"));
+    script.report(5, &[0.85, 0.44]);
+    script.append(&[Event::TrialCreated {
+        trial: TrialNumber(6),
+        params: params(1e-3, 5, "adamw").into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        origin: Origin::Enqueued(0),
+    }]);
+    script
+}
+
+struct Shown {
+    script: Script,
+    state: State,
+    look: Look,
+    size: (u16, u16),
+}
+
+impl Shown {
+    fn new(script: Script, size: (u16, u16)) -> Self {
+        Shown { script, state: State::new(TuiMode::Watching), look: COLOURS, size }
+    }
+
+    fn press(mut self, codes: &[KeyCode]) -> Self {
+        self.frame();
+        for code in codes {
+            self.state.press(KeyEvent::new(*code, KeyModifiers::NONE));
+            self.frame();
+        }
+        self
+    }
+
+    fn frame(&mut self) -> String {
+        let area = Rect::new(0, 0, self.size.0, self.size.1);
+        self.state.resize(screen::rows(area, &self.state));
+        let snapshot = Snapshot::load(&self.script.store, self.script.study, &mut self.state, &|_| HolderLife::Alive).unwrap();
+        let mut terminal = Terminal::new(TestBackend::new(area.width, area.height)).unwrap();
+        terminal.draw(|frame| screen::draw(frame, &snapshot, &mut self.state, at(self.script.clock + 3), self.look)).unwrap();
+        terminal.backend().to_string()
+    }
+}
+
+fn frame(script: Script, size: (u16, u16)) -> String {
+    Shown::new(script, size).frame()
+}
+
+#[test]
+fn a_study_without_trials_waits_for_the_first() {
+    insta::assert_snapshot!(frame(Script::new(&spec()), (80, 24)));
+}
+
+#[test]
+fn a_running_study_on_a_small_terminal() {
+    insta::assert_snapshot!(frame(mixed(), (80, 24)));
+}
+
+#[test]
+fn a_running_study_on_a_larger_terminal() {
+    insta::assert_snapshot!(frame(mixed(), (120, 40)));
+}
+
+#[test]
+fn a_running_study_on_a_wide_terminal() {
+    insta::assert_snapshot!(frame(mixed(), (200, 60)));
+}
+
+#[test]
+fn a_running_study_on_a_tiny_terminal() {
+    insta::assert_snapshot!(frame(mixed(), (40, 10)));
+}
+
+#[test]
+fn a_running_study_in_ascii() {
+    let mut shown = Shown::new(mixed(), (80, 24));
+    shown.look = Look { charset: Charset::Ascii, palette: Palette::Monochrome };
+    insta::assert_snapshot!(shown.press(&[KeyCode::Char('?')]).frame());
+}
+
+#[test]
+fn names_in_any_script_and_long_values_stay_in_their_columns() {
+    let choices = vec![Value::from("とても長い名前の最適化手法その一"), Value::from("a/very/long/path/to/a/pretrained/model/directory")];
+    let space = Space::new(vec![
+        dimension("学習率", Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap()),
+        dimension("model", Distribution::choice(choices.clone()).unwrap()),
+    ])
+    .unwrap();
+    let mut spec = StudySpec::new("数字認識の実験・その一", "eval_loss", Direction::Maximize, space, Program::Inline);
+    spec.budget.time = Some(std::time::Duration::from_secs(60));
+    let mut script = Script::new(&spec);
+    for (number, choice) in (0..).zip(choices) {
+        script.start(number, &[("学習率", 0.125.into()), ("model", choice)]);
+        script.report(number, &[0.5, 1e-12]);
+    }
+    insta::assert_snapshot!(frame(script, (80, 24)));
+}
+
+#[test]
+fn a_finished_study_stays_and_says_why() {
+    let mut script = mixed();
+    script.end(5, AttemptEnd::Completed, TrialState::Complete, Some(0.17), None);
+    script.append(&[
+        Event::StudyFinished { reason: "24 trials are done".into() },
+        Event::RunnerStopped { reason: "finished".into(), ran_micros: 125_000_000 },
+    ]);
+    script.store.release(&script.lease).unwrap();
+    let mut shown = Shown::new(script, (80, 24));
+    shown.state.over("24 trials are done".into());
+    insta::assert_snapshot!(shown.frame());
+}
+
+#[test]
+fn help_lies_over_the_table() {
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press(&[KeyCode::Char('?')]).frame());
+}
+
+#[test]
+fn killing_asks_first() {
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press(&[KeyCode::Down, KeyCode::Char('k')]).frame());
+}
+
+#[test]
+fn details_show_everything_about_a_trial() {
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press(&[KeyCode::Enter]).frame());
+}
+
+#[test]
+fn no_size_makes_drawing_panic() {
+    for width in [1, 2, 5, 10, 20, 33, 40, 60, 79, 300] {
+        for height in [1, 2, 3, 5, 8, 10, 15, 16, 17, 70] {
+            for keys in [&[][..], &[KeyCode::Char('?')], &[KeyCode::Enter, KeyCode::End], &[KeyCode::Char('s')], &[KeyCode::Char('o'), KeyCode::End]]
+            {
+                Shown::new(mixed(), (width, height)).press(keys).frame();
+            }
+        }
+    }
+}
+
+/// A store that counts the trials that are read from it.
+struct Counting {
+    store: MemoryStore,
+    read: Arc<AtomicU64>,
+}
+
+impl StorageReader for Counting {
+    fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
+        self.store.studies()
+    }
+    fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError> {
+        self.store.study(name)
+    }
+    fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError> {
+        self.store.summary(study)
+    }
+    fn view(&self, _: StudyId) -> Result<StudyView, StorageError> {
+        panic!("the leaderboard never reads a whole study")
+    }
+    fn trials(&self, study: StudyId, order: TrialOrder, offset: u64, limit: u64) -> Result<Vec<Trial>, StorageError> {
+        self.read.fetch_add(limit, Ordering::Relaxed);
+        self.store.trials(study, order, offset, limit)
+    }
+    fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {
+        self.store.trial(study, number)
+    }
+    fn attempts(&self, study: StudyId, trial: Option<TrialNumber>) -> Result<Vec<Attempt>, StorageError> {
+        assert!(trial.is_some(), "the leaderboard never reads all attempts");
+        self.store.attempts(study, trial)
+    }
+    fn reports(&self, study: StudyId, trial: TrialNumber) -> Result<Vec<(String, u64, f64)>, StorageError> {
+        self.store.reports(study, trial)
+    }
+    fn events_after(&self, _: StudyId, _: Seq, _: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+        panic!("the leaderboard reads no journal")
+    }
+    fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
+        self.store.running_since(study)
+    }
+    fn changed(&mut self) -> Result<bool, StorageError> {
+        self.store.changed()
+    }
+}
+
+#[test]
+fn of_ten_thousand_trials_only_the_page_is_loaded() {
+    let mut script = Script::new(&spec());
+    let created = |number| Event::TrialCreated {
+        trial: TrialNumber(number),
+        params: params(1e-3, 1, "adamw").into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        origin: Origin::Sampled("random".into()),
+    };
+    script.append(&(0..10_000).map(created).collect::<Vec<_>>());
+    let read = Arc::new(AtomicU64::new(0));
+    let counting = Counting { store: script.store.clone(), read: Arc::clone(&read) };
+    let mut state = State::new(TuiMode::Watching);
+    state.resize(screen::rows(Rect::new(0, 0, 80, 24), &state));
+    let snapshot = Snapshot::load(&counting, script.study, &mut state, &|_| HolderLife::Alive).unwrap();
+    assert_eq!(snapshot.summary.counts.total(), 10_000);
+    assert_eq!((read.load(Ordering::Relaxed), state.page()), (16, 16));
+    state.press(KeyEvent::new(KeyCode::End, KeyModifiers::NONE));
+    Snapshot::load(&counting, script.study, &mut state, &|_| HolderLife::Alive).unwrap();
+    assert_eq!((state.offset, read.load(Ordering::Relaxed)), (9_984, 32));
+}
