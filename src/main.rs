@@ -1,2 +1,7 @@
-//! The command line; everything is in the library.
-fn main() {}
+//! The program `hpsearch`; everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    hpsearch::cli::main()
+}
