@@ -2,6 +2,7 @@
 
 pub mod arguments;
 pub mod checkpoint;
+pub mod cli;
 pub mod config;
 pub mod device;
 pub mod engine;

@@ -1,3 +1,7 @@
-//! The command line; everything is in the library.
+//! The program `hpsearch`; everything is in the library.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    hpsearch::cli::main()
+}

@@ -1,0 +1,107 @@
+//! `hpsearch best`: the best trial of a study, its parameters ready for a TOML file.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use serde::Serialize;
+
+use super::console::{Console, shown};
+use super::exit::{Exit, Failure};
+use super::named_study;
+use super::trial_json::{TrialJson, VERSION};
+use super::{BestArguments, OutputForm};
+use crate::checkpoint::Checkpoint;
+use crate::device::Device;
+use crate::metric::{Metrics, Number, Score};
+use crate::params::Params;
+use crate::reporters::wording::{duration, micros, number, one_line, toml_key, toml_value};
+use crate::storage::{StorageReader, StudySummary};
+use crate::study::{StudySpec, ValueRule};
+use crate::trial::{Trial, TrialState};
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    version: u32,
+    study: &'a str,
+    trial: BestTrialJson,
+}
+
+/// A trial with its metrics and its checkpoint.
+#[derive(Serialize)]
+struct BestTrialJson {
+    number: u64,
+    state: TrialState,
+    value: Option<Number>,
+    last_value: Option<Number>,
+    last_step: Option<u64>,
+    params: Params,
+    device: Option<Device>,
+    seconds: f64,
+    attempts: u32,
+    reason: Option<String>,
+    metrics: Metrics,
+    checkpoint: Option<String>,
+}
+
+/// Prints the best trial.
+pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let reader = console.reader()?;
+    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let trial = match study.best {
+        Some((best, _)) => reader.trial(study.id, best)?,
+        None => None,
+    };
+    let Some(trial) = trial else {
+        let failure = Failure::new(Exit::NoCompletedTrial, format!("no trial of `{}` is complete yet", one_line(&study.spec.name)));
+        return Err(failure.help("`hpsearch trials` shows where they stand"));
+    };
+    let step = value_step(&study.spec, &trial);
+    let reports = reader.reports(study.id, trial.number)?;
+    let metrics: Metrics = reports.into_iter().filter(|(_, at, _)| Some(*at) == step).map(|(name, _, value)| (name, value)).collect();
+    match OutputForm::from(arguments.json) {
+        OutputForm::Json => console.json(&Answer { version: VERSION, study: &study.spec.name, trial: json(&trial, metrics, step) })?,
+        OutputForm::Text => print(&study, &trial, &metrics, step, console)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// The clock value of the report that is the trial's value.
+pub fn value_step(spec: &StudySpec, trial: &Trial) -> Option<u64> {
+    match spec.value {
+        ValueRule::Last => trial.last().map(|(step, _)| step),
+        ValueRule::Best => trial.curve.iter().min_by_key(|(_, value)| Score::new(spec.direction(), *value)).map(|(step, _)| *step),
+    }
+}
+
+/// The checkpoint of the trial's value, else its newest.
+pub fn checkpoint_of_value(trial: &Trial, step: Option<u64>) -> Option<&Checkpoint> {
+    trial.checkpoints.iter().find(|checkpoint| Some(checkpoint.step) == step).or_else(|| trial.newest_checkpoint())
+}
+
+fn json(trial: &Trial, metrics: Metrics, step: Option<u64>) -> BestTrialJson {
+    let TrialJson { number, state, value, last_value, last_step, params, device, seconds, attempts, reason } = TrialJson::from(trial);
+    let checkpoint = checkpoint_of_value(trial, step).map(|checkpoint| checkpoint.path.display().to_string());
+    BestTrialJson { number, state, value, last_value, last_step, params, device, seconds, attempts, reason, metrics, checkpoint }
+}
+
+/// Parameters as TOML; everything else as comments, so that the output is a TOML file.
+fn print(study: &StudySummary, trial: &Trial, metrics: &Metrics, step: Option<u64>, console: &mut Console) -> Result<(), Failure> {
+    let spec = &study.spec;
+    let value = trial.value.map_or_else(String::new, number);
+    let at = step.map_or_else(String::new, |step| format!(" at {} {step}", spec.step.as_str()));
+    let spent = duration(micros(trial.busy_micros));
+    let out = &mut console.out;
+    writeln!(out, "# trial {} of {}: {} {value}{at}, {spent}", trial.number, one_line(&spec.name), one_line(&spec.objective().metric))?;
+    let others: BTreeMap<&str, f64> = metrics.iter().filter(|(name, _)| *name != spec.objective().metric).collect();
+    for (name, value) in others {
+        writeln!(out, "# {} {}", one_line(name), number(value))?;
+    }
+    match checkpoint_of_value(trial, step) {
+        Some(checkpoint) => writeln!(out, "# checkpoint {}", one_line(&shown(&checkpoint.path)))?,
+        None => writeln!(out, "# no checkpoint")?,
+    }
+    for (name, value) in trial.params.iter() {
+        writeln!(out, "{} = {}", toml_key(name), toml_value(value))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! Exit codes and the errors that lead to them: what is printed when a verb cannot do its work.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+use crate::config::{self, ConfigError};
+use crate::storage::StorageError;
+use crate::tui::TuiError;
+
+/// The exit codes of the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done.
+    Done,
+    /// A mistake of hpsearch's own.
+    Internal,
+    /// The command line or the study file is wrong.
+    Usage,
+    /// The budget ended without a completed trial.
+    NoCompletedTrial,
+    /// The failure limit was reached.
+    FailureLimit,
+    /// The store is busy or cannot be reached.
+    Store,
+    /// The study file changed in a way that must be agreed to.
+    StudyChanged,
+    /// SIGINT; can be resumed.
+    Interrupted,
+    /// SIGTERM; can be resumed.
+    Terminated,
+}
+
+impl Exit {
+    /// Its number.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Internal => 1,
+            Exit::Usage => 2,
+            Exit::NoCompletedTrial => 3,
+            Exit::FailureLimit => 4,
+            Exit::Store => 5,
+            Exit::StudyChanged => 6,
+            Exit::Interrupted => 130,
+            Exit::Terminated => 143,
+        }
+    }
+}
+
+/// Why a verb could not do its work.
+#[derive(Debug)]
+pub enum Failure {
+    /// Whoever read the output has gone (`| head`): that is success.
+    ReaderGone,
+    /// An error of one sentence, its causes, and what to do.
+    Error {
+        /// The exit code.
+        exit: Exit,
+        /// What went wrong.
+        error: Box<dyn Error + Send + Sync>,
+        /// What to do next, if that is not in the sentence.
+        help: Option<String>,
+    },
+    /// A study file's problems, with their snippets.
+    StudyFile(ConfigError),
+}
+
+impl Failure {
+    /// Something is wrong with what was asked for.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Failure::new(Exit::Usage, message.into())
+    }
+
+    /// An error that ends with `exit`.
+    pub fn new(exit: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Failure::Error { exit, error: error.into(), help: None }
+    }
+
+    /// With what to do next.
+    #[must_use]
+    pub fn help(self, text: impl Into<String>) -> Self {
+        match self {
+            Failure::Error { exit, error, .. } => Failure::Error { exit, error, help: Some(text.into()) },
+            other => other,
+        }
+    }
+
+    /// Its exit code.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Failure::ReaderGone => Exit::Done,
+            Failure::Error { exit, .. } => *exit,
+            Failure::StudyFile(_) => Exit::Usage,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    /// What goes to standard error, line ends included.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::ReaderGone => Ok(()),
+            Failure::StudyFile(error) => f.write_str(&error.render(config::Look::of_stderr())),
+            Failure::Error { error, help, .. } => {
+                writeln!(f, "error: {error}")?;
+                let mut source = error.source();
+                while let Some(cause) = source {
+                    writeln!(f, "  caused by: {cause}")?;
+                    source = cause.source();
+                }
+                help.as_ref().map_or(Ok(()), |help| writeln!(f, "help: {help}"))
+            }
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe { Failure::ReaderGone } else { Failure::new(Exit::Internal, error) }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Failure::new(Exit::Internal, error)
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Failure::StudyFile(error)
+    }
+}
+
+impl From<StorageError> for Failure {
+    fn from(error: StorageError) -> Self {
+        let exit = match error {
+            StorageError::Exists { .. } | StorageError::NoStudy { .. } => Exit::Usage,
+            StorageError::OutOfOrder { .. } => Exit::Internal,
+            _ => Exit::Store,
+        };
+        Failure::new(exit, error)
+    }
+}
+
+impl From<TuiError> for Failure {
+    fn from(error: TuiError) -> Self {
+        match error {
+            TuiError::Storage(error) => Failure::from(error),
+            TuiError::Terminal(_) => Failure::new(Exit::Internal, error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_printed_with_its_causes_and_what_to_do() {
+        let source = io::Error::other("input/output error");
+        let failure = Failure::from(StorageError::Io { path: "runs/hpsearch.db".into(), source }).help("try again");
+        assert_eq!(failure.exit(), Exit::Store);
+        assert_eq!(
+            failure.to_string(),
+            "error: `runs/hpsearch.db` cannot be used for a store: choose another place with `--store PATH`\n  caused by: input/output error\nhelp: try again\n"
+        );
+    }
+
+    #[test]
+    fn a_closed_pipe_is_success() {
+        let failure = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!((failure.exit(), failure.to_string()), (Exit::Done, String::new()));
+    }
+}

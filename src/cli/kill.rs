@@ -1,0 +1,27 @@
+//! `hpsearch kill`: asks the runner of a study to kill one trial.
+
+use super::KillArguments;
+use super::console::Console;
+use super::exit::{Exit, Failure};
+use super::logs::unknown_trial;
+use super::named_study;
+use super::stop::must_run;
+use crate::event::Request;
+use crate::runner;
+use crate::storage::{Storage, StorageReader};
+use crate::trial::TrialNumber;
+
+/// Writes the request.
+pub fn kill(arguments: &KillArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let reader = console.reader()?;
+    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let number = TrialNumber(arguments.trial);
+    let trial = reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number))?;
+    if trial.state.is_finished() {
+        return Err(Failure::usage(format!("trial {number} is {} already", trial.state.as_str())));
+    }
+    must_run(&study)?;
+    console.writer()?.request(study.id, runner::now(), &Request::Kill { trial: number })?;
+    console.say(&format!("asked for trial {number} to be killed: it will count as failed"));
+    Ok(Exit::Done)
+}

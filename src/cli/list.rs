@@ -1,0 +1,77 @@
+//! `hpsearch list`: the samplers, pruners or tasks there are, from the tables that drive them.
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use super::console::Console;
+use super::exit::{Exit, Failure};
+use super::trial_json::VERSION;
+use super::{ListArguments, Listed, OutputForm};
+use crate::arguments::TRAINER_TASKS;
+use crate::policy::OptionSpec;
+use crate::{pruners, samplers};
+
+#[derive(Serialize)]
+struct Listing {
+    version: u32,
+    entries: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    name: &'static str,
+    aliases: &'static [&'static str],
+    summary: &'static str,
+    options: Vec<OptionLine>,
+    metrics: &'static [&'static str],
+}
+
+#[derive(Serialize)]
+struct OptionLine {
+    name: &'static str,
+    values: String,
+    default: &'static str,
+    summary: &'static str,
+}
+
+/// Lists them.
+pub fn list(arguments: &ListArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let (entries, later) = match arguments.what {
+        Listed::Samplers => (samplers::SAMPLERS.iter().map(|entry| policy(entry.name, entry.aliases, entry.summary, entry.options)).collect(), samplers::NOT_YET),
+        Listed::Pruners => (pruners::PRUNERS.iter().map(|entry| policy(entry.name, entry.aliases, entry.summary, entry.options)).collect(), pruners::NOT_YET),
+        Listed::Tasks => (tasks(), &[][..]),
+    };
+    match OutputForm::from(arguments.json) {
+        OutputForm::Json => console.json(&Listing { version: VERSION, entries })?,
+        OutputForm::Text => print(&entries, later, console)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn policy(name: &'static str, aliases: &'static [&'static str], summary: &'static str, options: &'static [OptionSpec]) -> Line {
+    let option = |option: &OptionSpec| OptionLine { name: option.name, values: option.kind.describe(), default: option.default, summary: option.summary };
+    Line { name, aliases, summary, options: options.iter().map(option).collect(), metrics: &[] }
+}
+
+fn tasks() -> Vec<Line> {
+    TRAINER_TASKS.iter().map(|task| Line { name: task.name, aliases: &[], summary: task.doc, options: Vec::new(), metrics: task.metrics }).collect()
+}
+
+fn print(entries: &[Line], later: &[&str], console: &mut Console) -> Result<(), Failure> {
+    let out = &mut console.out;
+    for entry in entries {
+        let aliases = if entry.aliases.is_empty() { String::new() } else { format!(" (also {})", entry.aliases.join(", ")) };
+        writeln!(out, "{}{aliases}\n  {}", entry.name, entry.summary)?;
+        for option in &entry.options {
+            writeln!(out, "    {} = {}: {}; {}", option.name, option.default, option.summary, option.values)?;
+        }
+        if !entry.metrics.is_empty() {
+            writeln!(out, "  metrics: {}", entry.metrics.join(", "))?;
+        }
+    }
+    if !later.is_empty() {
+        writeln!(out, "not built yet: {}", later.join(", "))?;
+    }
+    Ok(())
+}

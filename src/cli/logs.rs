@@ -1,0 +1,74 @@
+//! `hpsearch logs`: what the program of a trial printed, so far or as it comes.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::thread::sleep;
+use std::time::Duration;
+
+use super::LogsArguments;
+use super::console::{Console, shown};
+use super::exit::{Exit, Failure};
+use super::named_study;
+use crate::paths::attempt_log;
+use crate::reporters::wording::count;
+use crate::storage::{StorageReader, StudyId, StudySummary};
+use crate::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
+
+/// How often a growing log is looked at.
+const TURN: Duration = Duration::from_millis(200);
+
+/// Prints the log of an attempt.
+pub fn logs(arguments: &LogsArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let reader = console.reader()?;
+    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let number = TrialNumber(arguments.trial);
+    let trial = reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number))?;
+    let attempt = attempt(arguments.attempt, &trial)?;
+    let path = attempt_log(&study.spec, &console.store, number, attempt);
+    let mut log = File::open(&path).map_err(|error| {
+        let failure = Failure::new(Exit::Usage, format!("trial {number} has no log of attempt {attempt}: `{}`: {error}", shown(&path)));
+        failure.help("built-in and commanded trials write one; the files may have been moved or removed")
+    })?;
+    io::copy(&mut log, &mut console.out)?;
+    console.finish()?;
+    if arguments.follow {
+        follow(&reader, study.id, number, attempt, &mut log, console)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The error about a trial that the study does not have.
+pub fn unknown_trial(study: &StudySummary, trial: TrialNumber) -> Failure {
+    let help = match study.counts.total() {
+        0 => "the study has no trials yet".to_owned(),
+        total => format!("it has {}, the last is {}", count(total, "trial"), total - 1),
+    };
+    Failure::usage(format!("there is no trial {trial} in `{}`", study.spec.name)).help(help)
+}
+
+fn attempt(asked: Option<u32>, trial: &Trial) -> Result<AttemptNumber, Failure> {
+    let Some(last) = trial.last_attempt() else {
+        return Err(Failure::usage(format!("trial {} has not started yet, so there is no log", trial.number)));
+    };
+    match asked {
+        None => Ok(last),
+        Some(asked) if asked <= last.0 => Ok(AttemptNumber(asked)),
+        Some(asked) => Err(Failure::usage(format!("trial {} has no attempt {asked}", trial.number)).help(format!("its attempts are 0 to {last}"))),
+    }
+}
+
+/// Prints what is added to the log until the attempt is over.
+fn follow(reader: &dyn StorageReader, study: StudyId, number: TrialNumber, attempt: AttemptNumber, log: &mut File, console: &mut Console) -> Result<(), Failure> {
+    loop {
+        // Asked before reading: what is written between the last read and the end is not missed.
+        let running = reader.trial(study, number)?.is_some_and(|trial| trial.state == TrialState::Running && trial.last_attempt() == Some(attempt));
+        let mut added = Vec::new();
+        log.read_to_end(&mut added)?;
+        console.out.write_all(&added)?;
+        console.finish()?;
+        if !running {
+            return Ok(());
+        }
+        sleep(TURN);
+    }
+}

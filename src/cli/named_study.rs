@@ -1,0 +1,56 @@
+//! Which study a command line means: its name, its file, or the only one there is.
+
+use std::path::Path;
+
+use super::exit::Failure;
+use crate::arguments::nearest;
+use crate::config;
+use crate::reporters::wording::one_line;
+use crate::storage::{StorageReader, StudySummary};
+
+/// The study that `named` means in the store behind `reader`.
+pub fn find(reader: &dyn StorageReader, named: Option<&str>) -> Result<StudySummary, Failure> {
+    let Some(named) = named else {
+        return only(reader);
+    };
+    let name = name_in_file(named)?.unwrap_or_else(|| named.to_owned());
+    match reader.study(&name)? {
+        Some(study) => Ok(reader.summary(study.id)?),
+        None => Err(unknown(reader, &name)?),
+    }
+}
+
+/// The study's name, if `named` is a study file.
+fn name_in_file(named: &str) -> Result<Option<String>, Failure> {
+    if Path::new(named).extension().is_none_or(|extension| extension != "toml") {
+        return Ok(None);
+    }
+    Ok(Some(config::load(Path::new(named), &[])?.name))
+}
+
+fn only(reader: &dyn StorageReader) -> Result<StudySummary, Failure> {
+    let mut studies = reader.studies()?;
+    match (studies.pop(), studies.is_empty()) {
+        (Some(study), true) => Ok(study),
+        (None, _) => Err(Failure::usage("the store holds no study yet").help("`hpsearch run study.toml` starts one")),
+        (Some(last), false) => {
+            studies.push(last);
+            Err(Failure::usage("the store holds several studies: say which").help(format!("there are {}", names(&studies))))
+        }
+    }
+}
+
+fn unknown(reader: &dyn StorageReader, name: &str) -> Result<Failure, Failure> {
+    let studies = reader.studies()?;
+    let failure = Failure::usage(format!("there is no study `{}`", one_line(name)));
+    let near = nearest(name, studies.iter().map(|study| study.spec.name.as_str()));
+    Ok(match near {
+        _ if studies.is_empty() => failure.help("the store holds no study yet: `hpsearch run study.toml` starts one"),
+        Some(near) => failure.help(format!("did you mean `{}`? There are {}", one_line(near), names(&studies))),
+        None => failure.help(format!("there are {}", names(&studies))),
+    })
+}
+
+fn names(studies: &[StudySummary]) -> String {
+    studies.iter().map(|study| format!("`{}`", one_line(&study.spec.name))).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,221 @@
+//! `hpsearch show`: a study in words: what is searched, by whom, until when, and how far it is.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::console::{Console, shown};
+use super::exit::{Exit, Failure};
+use super::ls::state;
+use super::named_study;
+use super::trial_json::{BestJson, CountsJson, VERSION, seconds};
+use super::{OutputForm, ShowArguments};
+use crate::metric::Number;
+use crate::paths::files_directory;
+use crate::reporters::progress::Progress;
+use crate::reporters::table::{Align, Column};
+use crate::reporters::wording::{StudyState, count, duration, micros, number, one_line, param, rough_duration};
+use crate::runner;
+use crate::space::{Dimension, Distribution, Scale};
+use crate::storage::{StorageReader, StudySummary};
+use crate::study::{Count, PolicySpec, Program, StudySpec, ValueRule};
+use crate::time::Timestamp;
+use crate::trial::TrialState;
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    version: u32,
+    study: &'a str,
+    state: &'static str,
+    finished: Option<&'a str>,
+    trials: CountsJson,
+    best: Option<BestJson>,
+    seconds: f64,
+    specification: &'a StudySpec,
+}
+
+/// Prints the study.
+pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let reader = console.reader()?;
+    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let (ran, since) = reader.running_since(study.id)?;
+    let state = state(&study);
+    let now_running = since.filter(|_| state == StudyState::Running).map_or(Duration::ZERO, |since| runner::now().since(since));
+    match OutputForm::from(arguments.json) {
+        OutputForm::Json => console.json(&Answer {
+            version: VERSION,
+            study: &study.spec.name,
+            state: state.as_str(),
+            finished: study.finished.as_deref(),
+            trials: study.counts.into(),
+            best: study.best.map(|(number, value)| BestJson { number: number.0, value: Number(value) }),
+            seconds: seconds(ran) + now_running.as_secs_f64(),
+            specification: &study.spec,
+        })?,
+        OutputForm::Text => print(&study, state, micros(ran) + now_running, console)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn print(study: &StudySummary, state: StudyState, elapsed: Duration, console: &mut Console) -> Result<(), Failure> {
+    let spec = &study.spec;
+    let objective = spec.objective();
+    writeln!(console.out, "{}: {} {}", one_line(&spec.name), objective.direction.as_str(), one_line(&objective.metric))?;
+    if let Some(description) = &spec.description {
+        writeln!(console.out, "{}", one_line(description))?;
+    }
+    writeln!(console.out)?;
+    for (title, text) in how_far(study, state, elapsed).into_iter().chain(rules(spec, console)) {
+        writeln!(console.out, "{title:<12}{text}")?;
+    }
+    writeln!(console.out)?;
+    console.table(&space_columns(spec.space.dimensions()))
+}
+
+fn how_far(study: &StudySummary, state: StudyState, elapsed: Duration) -> Vec<(&'static str, String)> {
+    let progress = Progress::new(&study.spec, study.counts, elapsed);
+    let mut counts = study.counts;
+    let parts: Vec<String> = TrialState::ALL
+        .into_iter()
+        .filter_map(|state| Some(*counts.of(state)).filter(|trials| *trials > 0).map(|trials| format!("{trials} {}", state.as_str())))
+        .collect();
+    let trials = if parts.is_empty() { "none yet".to_owned() } else { parts.join(", ") };
+    let left = progress.left.filter(|_| state == StudyState::Running).map(|left| format!(", about {} left", rough_duration(left)));
+    let best = study.best.map_or_else(|| "no complete trial yet".to_owned(), |(trial, value)| format!("{} (trial {trial})", number(value)));
+    vec![
+        ("state", state_in_words(study, state)),
+        ("trials", trials),
+        ("best", best),
+        ("time", format!("{}{}", duration(elapsed), left.unwrap_or_default())),
+        ("created", moment(study.created)),
+    ]
+}
+
+fn state_in_words(study: &StudySummary, state: StudyState) -> String {
+    match (state, &study.held, &study.finished) {
+        (StudyState::Running, Some(held), _) => format!("running, by process {} on {}", held.holder.pid, one_line(&held.holder.host)),
+        (StudyState::Finished, _, Some(reason)) => format!("finished: {}", one_line(reason)),
+        (StudyState::Interrupted, ..) => "interrupted: its runner died; `hpsearch run` goes on".to_owned(),
+        (StudyState::Stopped, ..) => "stopped; `hpsearch run` goes on".to_owned(),
+        _ => state.as_str().to_owned(),
+    }
+}
+
+fn rules(spec: &StudySpec, console: &Console) -> Vec<(&'static str, String)> {
+    let value = match spec.value {
+        ValueRule::Best => "the best report of a trial",
+        ValueRule::Last => "the last report of a trial",
+    };
+    let threads = count(u64::from(spec.devices.cpu_threads), "thread");
+    let keep = spec.checkpoints.keep_best.map_or_else(|| "all".to_owned(), |best| format!("of the best {}", count(u64::from(best), "trial")));
+    vec![
+        ("value", format!("{value}; reports are counted in {}", clock(spec))),
+        ("budget", budget(spec)),
+        ("sampler", policy(&spec.sampler)),
+        ("pruner", policy(&spec.pruner)),
+        ("program", program(&spec.program)),
+        ("devices", format!("{}, {threads} for each trial on the CPU", one_line(&spec.devices.select.join(", ")))),
+        ("checkpoints", format!("{keep}, in {}", one_line(&shown(&files_directory(spec, &console.store))))),
+        ("seed", spec.seed.to_string()),
+    ]
+}
+
+fn clock(spec: &StudySpec) -> &'static str {
+    match spec.step {
+        crate::study::StepClock::Epoch => "epochs",
+        crate::study::StepClock::Step => "steps",
+        crate::study::StepClock::Samples => "samples",
+    }
+}
+
+fn budget(spec: &StudySpec) -> String {
+    let budget = &spec.budget;
+    let which = match budget.count {
+        Count::Finished => "complete or pruned",
+        Count::Completed => "complete",
+        Count::All => "ended in any way",
+    };
+    let parts: Vec<String> = [
+        budget.trials.map(|trials| format!("{} ({which})", count(trials, "trial"))),
+        budget.time.map(duration),
+        budget.target.map(|target| format!("a value of {}", number(target))),
+        budget.failures.map(|failures| format!("{} at most", count(failures, "failed trial"))),
+        budget.trial_time.map(|time| format!("{} for each attempt", duration(time))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if parts.is_empty() { "no limit".to_owned() } else { parts.join(", ") }
+}
+
+fn policy(policy: &PolicySpec) -> String {
+    let options: Vec<String> = policy.options.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    let options = if options.is_empty() { String::new() } else { format!(" with {}", options.join(", ")) };
+    one_line(&format!("{}{options}", policy.name))
+}
+
+fn program(program: &Program) -> String {
+    match program {
+        Program::Trainer { arguments, .. } => {
+            let task = arguments.get("task").and_then(serde_json::Value::as_str).map(|task| format!(", {task}")).unwrap_or_default();
+            format!("the built-in trainer{}", one_line(&task))
+        }
+        Program::Command { run, .. } => format!("`{}`", one_line(&run.join(" "))),
+        Program::Inline => "a function of the program that made the study".to_owned(),
+    }
+}
+
+fn moment(at: Timestamp) -> String {
+    let Ok(at) = jiff::Timestamp::from_microsecond(at.0) else {
+        return String::new();
+    };
+    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+fn space_columns(dimensions: &[Dimension]) -> Vec<Column> {
+    let cells = |cell: &dyn Fn(&Dimension) -> String| dimensions.iter().map(cell).collect::<Vec<_>>();
+    let mut columns = vec![
+        Column::new("parameter", Align::Left, cells(&|dimension| one_line(&dimension.name))),
+        Column::new("kind", Align::Left, cells(&|dimension| kind(&dimension.distribution).to_owned())),
+        Column::new("values", Align::Left, cells(&|dimension| one_line(&values(&dimension.distribution)))),
+    ];
+    if dimensions.iter().any(|dimension| dimension.prior.is_some()) {
+        columns.push(Column::new("expected", Align::Left, cells(&|dimension| dimension.prior.as_ref().map_or_else(String::new, param))));
+    }
+    if dimensions.iter().any(|dimension| dimension.when.is_some()) {
+        columns.push(Column::new("only when", Align::Left, cells(&condition)));
+    }
+    columns
+}
+
+fn kind(distribution: &Distribution) -> &'static str {
+    match distribution {
+        Distribution::Float { scale: Scale::Linear, .. } => "float",
+        Distribution::Float { scale: Scale::Log, .. } => "float, log",
+        Distribution::Int { scale: Scale::Linear, .. } => "int",
+        Distribution::Int { scale: Scale::Log, .. } => "int, log",
+        Distribution::Choice { .. } => "choice",
+    }
+}
+
+fn values(distribution: &Distribution) -> String {
+    match distribution {
+        Distribution::Float { low, high, step, .. } => {
+            let step = step.map(|step| format!(" in steps of {}", param(&step.into()))).unwrap_or_default();
+            format!("{} to {}{step}", param(&(*low).into()), param(&(*high).into()))
+        }
+        Distribution::Int { low, high, step: 1, .. } => format!("{low} to {high}"),
+        Distribution::Int { low, high, step, .. } => format!("{low} to {high} in steps of {step}"),
+        Distribution::Choice { choices } => choices.iter().map(param).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn condition(dimension: &Dimension) -> String {
+    let Some(condition) = &dimension.when else {
+        return String::new();
+    };
+    let clauses: Vec<String> =
+        condition.0.iter().map(|(parent, values)| format!("{parent} is {}", values.iter().map(param).collect::<Vec<_>>().join(" or "))).collect();
+    one_line(&clauses.join(" and "))
+}

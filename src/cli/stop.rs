@@ -1,0 +1,29 @@
+//! `hpsearch stop`: asks the runner of a study to stop it.
+
+use super::StopArguments;
+use super::console::Console;
+use super::exit::{Exit, Failure};
+use super::ls::state;
+use super::named_study;
+use crate::event::Request;
+use crate::reporters::wording::{StudyState, one_line};
+use crate::runner;
+use crate::storage::{Storage, StudySummary};
+
+/// Writes the request.
+pub fn stop(arguments: &StopArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let study = named_study::find(&console.reader()?, arguments.study.as_deref())?;
+    must_run(&study)?;
+    console.writer()?.request(study.id, runner::now(), &Request::Stop)?;
+    console.say(&format!("asked `{}` to stop: running trials save a checkpoint and leave", one_line(&study.spec.name)));
+    Ok(Exit::Done)
+}
+
+/// Nobody would serve a request now, and the next run would be surprised by it.
+pub fn must_run(study: &StudySummary) -> Result<(), Failure> {
+    match state(study) {
+        StudyState::Running => Ok(()),
+        other => Err(Failure::usage(format!("`{}` is not running (it is {})", one_line(&study.spec.name), other.as_str()))
+            .help("`hpsearch ls` shows which studies run")),
+    }
+}

@@ -1,0 +1,87 @@
+//! The JSON shapes that several verbs share; the contract fixes them.
+
+use serde::Serialize;
+
+use crate::device::Device;
+use crate::metric::Number;
+use crate::params::Params;
+use crate::trial::{Trial, TrialState};
+use crate::view::Counts;
+
+/// Version of all shapes.
+pub const VERSION: u32 = 1;
+
+/// Trials by state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CountsJson {
+    queued: u64,
+    running: u64,
+    paused: u64,
+    complete: u64,
+    pruned: u64,
+    failed: u64,
+}
+
+impl From<Counts> for CountsJson {
+    fn from(counts: Counts) -> Self {
+        let Counts { queued, running, paused, complete, pruned, failed } = counts;
+        CountsJson { queued, running, paused, complete, pruned, failed }
+    }
+}
+
+/// The best trial of a study, in short.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct BestJson {
+    /// Its number.
+    pub number: u64,
+    /// Its value.
+    pub value: Number,
+}
+
+/// One trial.
+#[derive(Clone, Debug, Serialize)]
+pub struct TrialJson {
+    /// Its number.
+    pub number: u64,
+    /// Its state.
+    pub state: TrialState,
+    /// Its value; null unless complete.
+    pub value: Option<Number>,
+    /// Its last report.
+    pub last_value: Option<Number>,
+    /// The clock value of that.
+    pub last_step: Option<u64>,
+    /// Its active parameters.
+    pub params: Params,
+    /// Device of its last attempt.
+    pub device: Option<Device>,
+    /// Seconds spent in attempts that have ended.
+    pub seconds: f64,
+    /// Attempts begun.
+    pub attempts: u32,
+    /// Why it is in its state.
+    pub reason: Option<String>,
+}
+
+impl From<&Trial> for TrialJson {
+    fn from(trial: &Trial) -> Self {
+        TrialJson {
+            number: trial.number.0,
+            state: trial.state,
+            value: trial.value.map(Number),
+            last_value: trial.last().map(|(_, value)| Number(value)),
+            last_step: trial.last().map(|(step, _)| step),
+            params: trial.params.clone(),
+            device: trial.device.clone(),
+            seconds: seconds(trial.busy_micros),
+            attempts: trial.attempts,
+            reason: trial.reason.clone(),
+        }
+    }
+}
+
+/// Stored microseconds as seconds.
+#[expect(clippy::cast_precision_loss, reason = "exact up to 285 years")]
+pub fn seconds(micros: i64) -> f64 {
+    micros as f64 / 1e6
+}

@@ -1,0 +1,67 @@
+//! `hpsearch trials`: the trials of a study, best first or by number.
+
+use serde::Serialize;
+
+use super::console::Console;
+use super::exit::{Exit, Failure};
+use super::named_study;
+use super::trial_json::{TrialJson, VERSION};
+use super::{OutputForm, Sort, TrialsArguments};
+use crate::reporters::table::{Align, Column};
+use crate::reporters::wording::{duration, micros, number, one_line, param, shown_value};
+use crate::space::Distribution;
+use crate::storage::{StorageReader, StudySummary, TrialOrder};
+use crate::trial::Trial;
+
+#[derive(Serialize)]
+struct Listing<'a> {
+    version: u32,
+    study: &'a str,
+    trials: Vec<TrialJson>,
+}
+
+/// Lists the trials.
+pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let reader = console.reader()?;
+    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let order = match arguments.sort {
+        Sort::Value => TrialOrder::Value,
+        Sort::Number => TrialOrder::Number,
+    };
+    let limit = arguments.limit.unwrap_or(study.counts.total());
+    let trials = reader.trials(study.id, order, 0, limit)?;
+    match OutputForm::from(arguments.json) {
+        OutputForm::Json => {
+            console.json(&Listing { version: VERSION, study: &study.spec.name, trials: trials.iter().map(TrialJson::from).collect() })?;
+        }
+        OutputForm::Text if trials.is_empty() => console.say("the study has no trials yet"),
+        OutputForm::Text => console.table(&columns(&study, &trials))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn columns(study: &StudySummary, trials: &[Trial]) -> Vec<Column> {
+    let cells = |cell: &dyn Fn(&Trial) -> String| trials.iter().map(cell).collect::<Vec<_>>();
+    let mut columns = vec![
+        Column::new("trial", Align::Right, cells(&|trial| trial.number.to_string())),
+        Column::new("state", Align::Left, cells(&|trial| trial.state.as_str().to_owned())),
+        Column::new(
+            one_line(&study.spec.objective().metric),
+            Align::Point,
+            cells(&|trial| shown_value(trial).map_or_else(String::new, number)),
+        ),
+        Column::new(study.spec.step.as_str(), Align::Right, cells(&|trial| trial.last().map_or_else(String::new, |(step, _)| step.to_string()))),
+        Column::new("time", Align::Right, cells(&|trial| if trial.busy_micros > 0 { duration(micros(trial.busy_micros)) } else { String::new() })),
+    ];
+    for dimension in study.spec.space.dimensions() {
+        let align = match dimension.distribution {
+            Distribution::Float { .. } => Align::Point,
+            Distribution::Int { .. } => Align::Right,
+            Distribution::Choice { .. } => Align::Left,
+        };
+        let values = cells(&|trial| trial.params.get(&dimension.name).map_or_else(String::new, param));
+        columns.push(Column::new(one_line(&dimension.name), align, values));
+    }
+    columns.push(Column::new("reason", Align::Left, cells(&|trial| trial.reason.as_deref().map_or_else(String::new, one_line))));
+    columns
+}

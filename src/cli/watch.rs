@@ -1,0 +1,32 @@
+//! `hpsearch watch`: the live leaderboard of a study, whoever runs it.
+
+use std::io::{self, IsTerminal};
+
+use super::WatchArguments;
+use super::console::{Console, life};
+use super::exit::{Exit, Failure};
+use super::named_study;
+use crate::runner;
+use crate::storage::Storage;
+use crate::storage::sqlite::SqliteStore;
+use crate::tui::{Surroundings, TuiMode, run_tui};
+
+/// Shows it until it is left.
+pub fn watch(arguments: &WatchArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let reader = console.reader()?;
+    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        return Err(Failure::usage("`hpsearch watch` needs a terminal").help("`hpsearch trials` prints the same table"));
+    }
+    let store = console.store.clone();
+    let mut surroundings = Surroundings {
+        mode: TuiMode::Watching,
+        look: console.look,
+        // Opened only when something is asked: watching alone needs no right to write.
+        request: &mut |request| SqliteStore::open(&store)?.request(study.id, runner::now(), &request).map(|_| ()),
+        ended: &|| None,
+        life: &life,
+    };
+    run_tui(Box::new(reader), study.id, &mut surroundings)?;
+    Ok(Exit::Done)
+}
