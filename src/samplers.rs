@@ -2,6 +2,7 @@
 
 pub mod conformance;
 mod grid;
+mod lattice;
 mod random;
 mod tpe_independent;
 

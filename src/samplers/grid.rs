@@ -1,8 +1,14 @@
-//! Grid search: every cell of the space once.
+//! Grid search: every cell of the space once, whatever was lost, enqueued or resumed in between.
 
-use super::SamplerEntry;
-use super::random::Random;
-use crate::policy::{OptionKind, OptionSpec};
+use rand::RngExt as _;
+
+use super::lattice::Lattice;
+use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError};
+use crate::params::Params;
+use crate::policy::{OptionKind, OptionSpec, PolicyError};
+use crate::seed::StreamRng;
+use crate::space::Space;
+use crate::study::PolicySpec;
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "grid",
@@ -12,7 +18,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     options: &[
         OptionSpec {
             name: "points",
-            kind: OptionKind::Int { min: 1, max: 1_000_000 },
+            kind: OptionKind::Int { min: 1, max: 10_000 },
             default: "5",
             summary: "points on the axis of each continuous parameter, both ends included",
         },
@@ -20,8 +26,202 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
             name: "order",
             kind: OptionKind::Word(&["sequential", "random"]),
             default: "\"sequential\"",
-            summary: "nested loops with the last parameter fastest, or a fixed shuffle of them",
+            summary: "nested loops with the last parameter fastest, or any cell that is left",
         },
     ],
-    build: |_, _| Ok(Box::new(Random)),
+    build: |spec, space| Grid::new(spec, space).map(|grid| Box::new(grid) as Box<dyn Sampler>),
 };
+
+const DEFAULT_POINTS: u64 = 5;
+
+/// Which of the untried cells is next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// The first in nested loops.
+    Sequential,
+    /// Any, with equal chances.
+    Random,
+}
+
+/// Walks the cells of a lattice. Which were tried is read off the history each time: a trial in any state counts, failed
+/// ones too (running a failed configuration again is what `retry` is for).
+#[derive(Debug)]
+pub struct Grid {
+    points: u64,
+    order: Order,
+    space: Space,
+    /// The lattice of `space` without fixed values: a memo, it can be rebuilt from the two.
+    lattice: Lattice,
+}
+
+impl Grid {
+    /// Checks that the cells of `space` can be counted.
+    pub fn new(spec: &PolicySpec, space: &Space) -> Result<Self, PolicyError> {
+        let points = spec.count("points", DEFAULT_POINTS);
+        let order = if spec.word("order", "sequential") == "random" { Order::Random } else { Order::Sequential };
+        let lattice = Lattice::new(space, &Params::new(), points)
+            .ok_or_else(|| PolicyError::Unsuitable { policy: ENTRY.name.to_owned(), why: TOO_MANY_CELLS.to_owned() })?;
+        Ok(Grid { points, order, space: space.clone(), lattice })
+    }
+
+    /// The next cell of `lattice`; `None` when each is in the history.
+    fn next_cell(&self, lattice: &Lattice, ask: &Ask<'_>, rng: &mut StreamRng) -> Option<u64> {
+        let mut tried: Vec<u64> = ask.history.trials().iter().filter_map(|trial| lattice.rank(&trial.params)).collect();
+        tried.sort_unstable();
+        tried.dedup();
+        let left = lattice.cells() - tried.len() as u64;
+        if left == 0 {
+            return None;
+        }
+        let skip = match self.order {
+            Order::Sequential => 0,
+            Order::Random => rng.random_range(0..left),
+        };
+        Some(nth_gap(&tried, skip))
+    }
+}
+
+const TOO_MANY_CELLS: &str = "it has more cells than can be counted; give wide parameters a `step`, or use another sampler";
+
+impl Sampler for Grid {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { conditional: true, continuous: true, exhausts: true }
+    }
+
+    /// With fixed values the cells are those that have them. When all of these were tried, the first comes again: the
+    /// user asked for it, and only the whole grid can be exhausted.
+    fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
+        if ask.fixed.is_empty() && *ask.space == self.space {
+            return Ok(self.next_cell(&self.lattice, ask, rng).and_then(|cell| self.lattice.cell(cell)));
+        }
+        let lattice = Lattice::new(ask.space, ask.fixed, self.points)
+            .ok_or_else(|| SamplerError::Space { sampler: ENTRY.name, why: TOO_MANY_CELLS.to_owned() })?;
+        let again = (!ask.fixed.is_empty()).then_some(0);
+        Ok(self.next_cell(&lattice, ask, rng).or(again).and_then(|cell| lattice.cell(cell)))
+    }
+}
+
+/// The number that is missing from the ascending `taken` after `skip` other missing ones.
+fn nth_gap(taken: &[u64], skip: u64) -> u64 {
+    let mut gap = skip;
+    for number in taken {
+        if *number > gap {
+            break;
+        }
+        gap += 1;
+    }
+    gap
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::History;
+    use crate::metric::Direction;
+    use crate::params::Value;
+    use crate::samplers::conformance::{dimension, trial_of};
+    use crate::seed::SeedTree;
+    use crate::space::{Distribution, Scale};
+    use crate::trial::{Trial, TrialNumber, TrialState};
+
+    fn space() -> Space {
+        Space::new(vec![
+            dimension("optim", Distribution::choice(vec!["sgd".into(), "adamw".into()]).unwrap(), &[]),
+            dimension("rate", Distribution::float(1e-4, 1.0, Scale::Log, None).unwrap(), &[]),
+            dimension("momentum", Distribution::float(0.0, 0.9, Scale::Linear, Some(0.45)).unwrap(), &[("optim", vec!["sgd".into()])]),
+        ])
+        .unwrap()
+    }
+
+    fn suggest(grid: &Grid, trials: &[Trial], fixed: &Params, seed: u64) -> Option<Params> {
+        let number = TrialNumber(trials.len() as u64);
+        let ask = Ask { space: &grid.space, history: History::of(trials, Direction::Minimize), number, fixed };
+        grid.suggest(&ask, &mut SeedTree::new(seed).stream(&format!("sampler/{number}"))).unwrap()
+    }
+
+    fn walk(grid: &Grid, mut trials: Vec<Trial>, seed: u64) -> Vec<Params> {
+        let mut points = Vec::new();
+        while let Some(point) = suggest(grid, &trials, &Params::new(), seed) {
+            trials.push(trial_of(trials.len() as u64, point.clone(), TrialState::Complete, Some(0.5)));
+            points.push(point);
+        }
+        points
+    }
+
+    #[test]
+    fn cells_come_as_nested_loops_and_inactive_parameters_take_no_part() {
+        let grid = Grid::new(&PolicySpec::named("grid").with("points", 2), &space()).unwrap();
+        let points: Vec<String> = walk(&grid, Vec::new(), 0).iter().map(Params::to_string).collect();
+        assert_eq!(
+            points,
+            [
+                "momentum=0 optim=sgd rate=1e-4",
+                "momentum=0.45 optim=sgd rate=1e-4",
+                "momentum=0.9 optim=sgd rate=1e-4",
+                "momentum=0 optim=sgd rate=1",
+                "momentum=0.45 optim=sgd rate=1",
+                "momentum=0.9 optim=sgd rate=1",
+                "optim=adamw rate=1e-4",
+                "optim=adamw rate=1",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_random_order_is_another_for_another_seed_and_has_the_same_cells() {
+        let grid = Grid::new(&PolicySpec::named("grid").with("order", "random"), &space()).unwrap();
+        let sorted = |mut points: Vec<Params>| {
+            points.sort_by_key(Params::fingerprint);
+            points
+        };
+        let (first, second) = (walk(&grid, Vec::new(), 1), walk(&grid, Vec::new(), 2));
+        assert_ne!(first, second);
+        assert_eq!(first.len(), 5 * 3 + 5);
+        assert_eq!(sorted(first), sorted(second));
+    }
+
+    #[test]
+    fn enqueued_points_off_the_grid_do_not_displace_cells_and_cells_among_them_are_not_repeated() {
+        let grid = Grid::new(&PolicySpec::named("grid").with("points", 2), &space()).unwrap();
+        let mut off = Params::new();
+        off.insert("optim", "adamw");
+        off.insert("rate", 0.5);
+        let mut on = off.clone();
+        on.insert("rate", 1.0);
+        let before = vec![trial_of(0, off, TrialState::Complete, Some(1.0)), trial_of(1, on.clone(), TrialState::Failed, None)];
+        let points = walk(&grid, before, 0);
+        assert_eq!(points.len(), 7);
+        assert!(!points.contains(&on));
+    }
+
+    #[test]
+    fn fixed_values_choose_among_the_cells_that_have_them_and_may_lie_off_the_grid() {
+        let grid = Grid::new(&PolicySpec::named("grid").with("points", 2), &space()).unwrap();
+        let mut fixed = Params::new();
+        fixed.insert("rate", 0.3);
+        fixed.insert("optim", "adamw");
+        let point = suggest(&grid, &[], &fixed, 0).unwrap();
+        assert_eq!(point, fixed);
+        let tried = vec![trial_of(0, point.clone(), TrialState::Complete, Some(1.0))];
+        assert_eq!(suggest(&grid, &tried, &fixed, 0), Some(point));
+    }
+
+    #[test]
+    fn ten_thousand_cells_with_ten_thousand_trials_are_searched_in_one_pass() {
+        let choices = |count: i64| Distribution::choice((0..count).map(Value::Int).collect()).unwrap();
+        let space = Space::new((0..4).map(|index| dimension(&format!("x{index}"), choices(10), &[])).collect()).unwrap();
+        let grid = Grid::new(&PolicySpec::named("grid"), &space).unwrap();
+        let mut trials: Vec<Trial> =
+            (0..10_000).map(|cell| trial_of(cell, grid.lattice.cell(cell).unwrap(), TrialState::Complete, Some(1.0))).collect();
+        assert_eq!(suggest(&grid, &trials, &Params::new(), 0), None);
+        let missing = trials.remove(7_313).params;
+        assert_eq!(suggest(&grid, &trials, &Params::new(), 0), Some(missing));
+    }
+
+    #[test]
+    fn a_grid_too_large_to_count_is_refused() {
+        let wide = Distribution::int(0, 1 << 40, Scale::Linear, 1).unwrap();
+        let space = Space::new(vec![dimension("a", wide.clone(), &[]), dimension("b", wide, &[])]).unwrap();
+        assert!(matches!(Grid::new(&PolicySpec::named("grid"), &space), Err(PolicyError::Unsuitable { .. })));
+    }
+}

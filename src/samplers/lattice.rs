@@ -1,0 +1,337 @@
+//! The finite set of cells of a space: counted, numbered, and found again, with conditions respected.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::params::{Params, Value};
+use crate::space::{Distribution, Space};
+
+/// Cells numbered as nested loops run: dimensions in the space's order, the last one fastest.
+///
+/// A parameter is known inside only by its *position* on its axis. Of a parent only the positions that some condition
+/// names (its *marks*) make a difference to what follows; all others count alike, so that an integer parent with a
+/// million values costs no more than its conditions.
+#[derive(Debug)]
+pub(super) struct Lattice {
+    axes: Vec<Axis>,
+    /// `counts[(d, marks chosen by the live parents)]`: the cells of the dimensions from `d` on.
+    counts: HashMap<(usize, Vec<u64>), u64>,
+    cells: u64,
+}
+
+#[derive(Debug)]
+struct Axis {
+    name: String,
+    values: AxisValues,
+    /// Parents by index, each with the ascending positions that make this parameter active.
+    conditions: Vec<(usize, Vec<u64>)>,
+    /// Ascending positions that conditions of later dimensions name.
+    marks: Vec<u64>,
+    /// Earlier dimensions that this or a later one depends on, ascending.
+    live: Vec<usize>,
+    /// The cells from this dimension on, if no earlier one matters: a short cut past `counts`.
+    independent: Option<u64>,
+}
+
+#[derive(Debug)]
+enum AxisValues {
+    /// The values of a finite distribution.
+    All { distribution: Distribution, length: u64 },
+    /// A few, by position.
+    Some(Vec<Value>),
+}
+
+/// The position of a parent that is inactive, or at none of its marks.
+const UNMARKED: u64 = u64::MAX;
+
+impl Lattice {
+    /// The cells of `space` that have the `fixed` values, with `points` values on each continuous axis. `None`: more
+    /// than can be counted.
+    pub(super) fn new(space: &Space, fixed: &Params, points: u64) -> Option<Self> {
+        let axes = axes(space, fixed, points)?;
+        let mut lattice = Lattice { axes, counts: HashMap::new(), cells: 0 };
+        let mut chosen = vec![UNMARKED; lattice.axes.len()];
+        lattice.cells = lattice.fill_counts(0, &mut chosen)?;
+        for index in 0..lattice.axes.len() {
+            if lattice.axes[index].live.is_empty() {
+                lattice.axes[index].independent = lattice.counts.get(&(index, Vec::new())).copied();
+            }
+        }
+        Some(lattice)
+    }
+
+    /// How many there are.
+    pub(super) fn cells(&self) -> u64 {
+        self.cells
+    }
+
+    /// The cell of this number.
+    pub(super) fn cell(&self, number: u64) -> Option<Params> {
+        if number >= self.cells {
+            return None;
+        }
+        let mut rest = number;
+        let mut params = Params::new();
+        let mut chosen = vec![UNMARKED; self.axes.len()];
+        for (index, axis) in self.axes.iter().enumerate() {
+            if !axis.is_active(&chosen) {
+                continue;
+            }
+            let position = self.descend(index, &mut rest, &mut chosen);
+            params.insert(axis.name.clone(), axis.nth(position)?);
+        }
+        Some(params)
+    }
+
+    /// The number of the cell that `params` is; `None` if it is none.
+    pub(super) fn rank(&self, params: &Params) -> Option<u64> {
+        let mut rank = 0;
+        let mut active = 0;
+        let mut chosen = vec![UNMARKED; self.axes.len()];
+        for (index, axis) in self.axes.iter().enumerate() {
+            if !axis.is_active(&chosen) {
+                continue;
+            }
+            active += 1;
+            let position = axis.position(params.get(&axis.name)?)?;
+            rank += self.cells_before(index, position, &mut chosen);
+            chosen[index] = axis.class(position);
+        }
+        (active == params.len()).then_some(rank)
+    }
+
+    /// The position on axis `index` under which the cell lies that is `rest` cells further; takes off `rest` what lies
+    /// before that position.
+    fn descend(&self, index: usize, rest: &mut u64, chosen: &mut [u64]) -> u64 {
+        for (run, class) in self.axes[index].runs() {
+            chosen[index] = class;
+            let each = self.count(index + 1, chosen);
+            let cells = (run.end - run.start) * each;
+            if *rest < cells {
+                let position = run.start + *rest / each;
+                *rest %= each;
+                return position;
+            }
+            *rest -= cells;
+        }
+        unreachable!("`rest` is below the number of cells of this axis: both come from the same counts")
+    }
+
+    fn cells_before(&self, index: usize, position: u64, chosen: &mut [u64]) -> u64 {
+        if self.axes[index].marks.is_empty() {
+            return position * self.count(index + 1, chosen);
+        }
+        let mut cells = 0;
+        for (run, class) in self.axes[index].runs().into_iter().take_while(|(run, _)| run.start < position) {
+            chosen[index] = class;
+            cells += (run.end.min(position) - run.start) * self.count(index + 1, chosen);
+        }
+        cells
+    }
+
+    fn count(&self, index: usize, chosen: &[u64]) -> u64 {
+        let Some(axis) = self.axes.get(index) else { return 1 };
+        if let Some(independent) = axis.independent {
+            return independent;
+        }
+        let key = (index, axis.live.iter().map(|parent| chosen[*parent]).collect());
+        *self.counts.get(&key).expect("`fill_counts` has visited every combination of marks")
+    }
+
+    fn fill_counts(&mut self, index: usize, chosen: &mut Vec<u64>) -> Option<u64> {
+        if index == self.axes.len() {
+            return Some(1);
+        }
+        let key = (index, self.axes[index].live.iter().map(|parent| chosen[*parent]).collect());
+        if let Some(count) = self.counts.get(&key) {
+            return Some(*count);
+        }
+        let mut total = 0u64;
+        if self.axes[index].is_active(chosen) {
+            for (run, class) in self.axes[index].runs() {
+                chosen[index] = class;
+                let each = self.fill_counts(index + 1, chosen)?;
+                total = total.checked_add((run.end - run.start).checked_mul(each)?)?;
+            }
+            chosen[index] = UNMARKED;
+        } else {
+            total = self.fill_counts(index + 1, chosen)?;
+        }
+        self.counts.insert(key, total);
+        Some(total)
+    }
+}
+
+impl Axis {
+    fn length(&self) -> u64 {
+        match &self.values {
+            AxisValues::All { length, .. } => *length,
+            AxisValues::Some(values) => values.len() as u64,
+        }
+    }
+
+    fn nth(&self, position: u64) -> Option<Value> {
+        match &self.values {
+            AxisValues::All { distribution, .. } => distribution.nth(position),
+            AxisValues::Some(values) => values.get(usize::try_from(position).ok()?).cloned(),
+        }
+    }
+
+    fn position(&self, value: &Value) -> Option<u64> {
+        match &self.values {
+            AxisValues::All { distribution, .. } => position_in(distribution, value),
+            AxisValues::Some(values) => values.iter().position(|own| own.same(value)).map(|position| position as u64),
+        }
+    }
+
+    fn is_active(&self, chosen: &[u64]) -> bool {
+        self.conditions.iter().all(|(parent, accepted)| accepted.binary_search(&chosen[*parent]).is_ok())
+    }
+
+    fn class(&self, position: u64) -> u64 {
+        if self.marks.binary_search(&position).is_ok() { position } else { UNMARKED }
+    }
+
+    /// The axis as runs of positions that make no difference to later dimensions, in order.
+    fn runs(&self) -> Vec<(std::ops::Range<u64>, u64)> {
+        let mut runs = Vec::with_capacity(2 * self.marks.len() + 1);
+        let mut start = 0;
+        for mark in &self.marks {
+            if start < *mark {
+                runs.push((start..*mark, UNMARKED));
+            }
+            runs.push((*mark..mark + 1, *mark));
+            start = mark + 1;
+        }
+        if start < self.length() {
+            runs.push((start..self.length(), UNMARKED));
+        }
+        runs
+    }
+}
+
+fn axes(space: &Space, fixed: &Params, points: u64) -> Option<Vec<Axis>> {
+    let mut axes: Vec<Axis> = Vec::with_capacity(space.dimensions().len());
+    let mut index_of = BTreeMap::new();
+    for dimension in space.dimensions() {
+        let values = axis_values(&dimension.distribution, fixed.get(&dimension.name), points)?;
+        let mut conditions = Vec::new();
+        for (parent, accepted) in dimension.when.iter().flat_map(|when| &when.0) {
+            let parent: usize = *index_of.get(parent).expect("a space has parents before their children");
+            let mut positions: Vec<u64> = accepted.iter().filter_map(|value| axes[parent].position(value)).collect();
+            positions.sort_unstable();
+            positions.dedup();
+            conditions.push((parent, positions));
+        }
+        index_of.insert(dimension.name.clone(), axes.len());
+        axes.push(Axis { name: dimension.name.clone(), values, conditions, marks: Vec::new(), live: Vec::new(), independent: None });
+    }
+    connect(&mut axes);
+    Some(axes)
+}
+
+/// Fills in what axes need to know of later ones.
+fn connect(axes: &mut [Axis]) {
+    for child in 0..axes.len() {
+        for (parent, positions) in axes[child].conditions.clone() {
+            axes[parent].marks.extend(positions);
+            for between in &mut axes[parent + 1..=child] {
+                between.live.push(parent);
+            }
+        }
+    }
+    for axis in axes {
+        axis.marks.sort_unstable();
+        axis.marks.dedup();
+        axis.live.sort_unstable();
+        axis.live.dedup();
+    }
+}
+
+fn axis_values(distribution: &Distribution, fixed: Option<&Value>, points: u64) -> Option<AxisValues> {
+    if let Some(value) = fixed.and_then(|value| distribution.normalize(value)) {
+        return Some(AxisValues::Some(vec![value]));
+    }
+    if let Some(length) = distribution.cardinality() {
+        return (length < u64::MAX).then(|| AxisValues::All { distribution: distribution.clone(), length });
+    }
+    let mut values: Vec<Value> = (0..points).map(|point| evenly(distribution, point, points)).collect();
+    // A range of a few neighbouring floating-point numbers has fewer values than points.
+    values.dedup();
+    Some(AxisValues::Some(values))
+}
+
+/// Point `point` of `points` on a continuous axis: both ends included exactly, a single point in the middle.
+#[expect(clippy::cast_precision_loss, reason = "at most 10,000 points")]
+fn evenly(distribution: &Distribution, point: u64, points: u64) -> Value {
+    match distribution {
+        _ if points == 1 => distribution.from_unit(0.5),
+        Distribution::Float { low, .. } if point == 0 => Value::Float(*low),
+        Distribution::Float { high, .. } if point == points - 1 => Value::Float(*high),
+        _ => distribution.from_unit(point as f64 / (points - 1) as f64),
+    }
+}
+
+/// The index of `value` among the values of a finite distribution: the inverse of [`Distribution::nth`].
+fn position_in(distribution: &Distribution, value: &Value) -> Option<u64> {
+    match (distribution, distribution.normalize(value)?) {
+        (Distribution::Int { low, step, .. }, Value::Int(int)) => Some((int - low).unsigned_abs() / step.unsigned_abs()),
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rounded index inside the range")]
+        (Distribution::Float { low, step: Some(step), .. }, Value::Float(float)) => Some(((float - low) / step).round() as u64),
+        (Distribution::Choice { choices }, value) => choices.iter().position(|choice| choice.same(&value)).map(|index| index as u64),
+        _ => Some(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samplers::conformance::dimension;
+    use crate::space::Scale;
+
+    #[test]
+    fn cells_and_their_numbers_are_inverse_in_a_tree_of_conditions() {
+        let words = |words: &[&str]| Distribution::choice(words.iter().map(|word| Value::from(*word)).collect()).unwrap();
+        let space = Space::new(vec![
+            dimension("layers", Distribution::int(1, 6, Scale::Linear, 1).unwrap(), &[]),
+            dimension("optim", words(&["sgd", "adamw", "lion"]), &[]),
+            dimension("nesterov", words(&["yes", "no"]), &[("optim", vec!["sgd".into()])]),
+            dimension("wide", Distribution::int(8, 10, Scale::Linear, 1).unwrap(), &[("layers", vec![2i64.into(), 5i64.into()])]),
+            dimension("both", words(&["a", "b", "c"]), &[("nesterov", vec!["yes".into()]), ("layers", vec![5i64.into(), 6i64.into()])]),
+        ])
+        .unwrap();
+        let lattice = Lattice::new(&space, &Params::new(), 5).unwrap();
+        assert_eq!(Some(lattice.cells()), space.cardinality());
+        for number in 0..lattice.cells() {
+            let cell = lattice.cell(number).unwrap();
+            assert_eq!(space.check(&cell), Ok(()));
+            assert_eq!(lattice.rank(&cell), Some(number));
+        }
+        assert_eq!(lattice.cell(lattice.cells()), None);
+    }
+
+    #[test]
+    fn a_parent_with_a_million_values_costs_only_its_conditions() {
+        let space = Space::new(vec![
+            dimension("n", Distribution::int(1, 1_000_000_000, Scale::Linear, 1).unwrap(), &[]),
+            dimension("m", Distribution::int(1, 3, Scale::Linear, 1).unwrap(), &[("n", vec![7i64.into()])]),
+        ])
+        .unwrap();
+        let lattice = Lattice::new(&space, &Params::new(), 5).unwrap();
+        assert_eq!(lattice.cells(), 1_000_000_002);
+        assert!(lattice.counts.len() <= 4);
+    }
+
+    #[test]
+    fn points_on_a_log_axis_are_even_in_the_logarithm_with_exact_ends() {
+        let axis = Distribution::float(1e-3, 0.7, Scale::Log, None).unwrap();
+        let points: Vec<f64> = (0..4).map(|point| evenly(&axis, point, 4).as_number().unwrap()).collect();
+        assert_eq!((points[0], points[3]), (1e-3, 0.7));
+        assert!((points[1] / points[0] - points[2] / points[1]).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_range_of_two_floats_has_two_cells_whatever_the_points() {
+        let space = Space::new(vec![dimension("x", Distribution::float(1.0, 1.0f64.next_up(), Scale::Linear, None).unwrap(), &[])]).unwrap();
+        assert_eq!(Lattice::new(&space, &Params::new(), 9).unwrap().cells(), 2);
+    }
+}
