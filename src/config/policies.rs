@@ -30,7 +30,11 @@ impl Chosen {
     pub fn problem(&self, error: &PolicyError) -> Diagnostic {
         match error {
             PolicyError::Option { option, .. } => Diagnostic::error(self.options.get(option).copied().or(self.place), error.to_string()),
-            PolicyError::Unsuitable { .. } => Diagnostic::error(self.place, error.to_string()),
+            // What is wrong comes first in the reason, what to do after the semicolon.
+            PolicyError::Unsuitable { policy, why } => match why.split_once("; ") {
+                Some((wrong, advice)) => Diagnostic::error(self.place, format!("`{policy}` cannot serve this study: {wrong}")).help(advice),
+                None => Diagnostic::error(self.place, error.to_string()),
+            },
         }
     }
 }
