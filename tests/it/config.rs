@@ -169,6 +169,9 @@ fn sheet(base: &str, changes: &[(&str, &str)]) -> String {
         assert!(base.contains(from), "{from}");
         let rendered = said(&base.replacen(from, to, 1), &[]);
         assert!(!rendered.starts_with("(valid) no problems"), "{to} is taken");
+        // The renderer does not wrap its first line: 100 leaves room for long names.
+        let titles = rendered.lines().filter(|line| line.starts_with("error") || line.starts_with("warning"));
+        titles.for_each(|title| assert!(title.chars().count() <= 100, "{title}"));
         writeln!(sheet, "{rendered}\n{}", "=".repeat(80)).unwrap();
     }
     sheet
@@ -372,6 +375,7 @@ fn problems_of_samplers_and_pruners_are_explained() {
                 "[sampler]\ntype = \"grid\"\n[space.wide]\nint = [1, 4000000000]\n[space.wider]\nint = [1, 4000000000]\n[space.widest]\nint = [1, 4000000000]\n[command]"
             ),
             ("[command]", "[pruner]\ntype = \"none\"\nmax_resource = 2\n[command]"),
+            ("[command]", "[pruner]\ntype = \"asha\"\nmax_resource = 2\nmin_resource = 9\n[command]"),
         ]
     ));
 }
@@ -689,20 +693,6 @@ fn a_difference_names_each_key_with_what_it_asks_for() {
 #[test]
 fn the_schema_is_what_editors_get() {
     snapshot!(serde_json::to_string_pretty(&config::schema()["properties"]["budget"]).unwrap());
-}
-
-#[test]
-fn no_line_of_a_message_is_longer_than_a_screen_by_much() {
-    // Titles and advice are not wrapped by the renderer: 100 leaves room for long names.
-    for snapshot in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots")).unwrap() {
-        let path = snapshot.unwrap().path();
-        if !path.file_name().unwrap().to_string_lossy().contains("explained") {
-            continue;
-        }
-        for line in fs::read_to_string(&path).unwrap().lines().filter(|line| line.starts_with("error") || line.starts_with("warning")) {
-            assert!(line.chars().count() <= 100, "{}: {line}", path.display());
-        }
-    }
 }
 
 fn survives(text: &str, overrides: &[String]) {
