@@ -119,12 +119,17 @@ fn check(path: &str, key: &Key, entry: &Entry) -> Result<(), Box<Diagnostic>> {
     }
     check_kind(&name, key, &entry.value)?;
     if let KeyStatus::OnlyDefault(instead) = key.status
-        && entry.value.to_json().to_string() != key.default
+        && written(&entry.value) != key.default
     {
         let problem = not_yet(entry.value.place, &format!("`{name} = {}`", entry.value.to_json()), instead);
         return Err(Box::new(problem));
     }
     Ok(())
+}
+
+/// The value as the table of keys writes defaults.
+fn written(node: &Node) -> String {
+    node.to_json().to_string()
 }
 
 /// An error for something the contract promises.

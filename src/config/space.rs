@@ -63,7 +63,7 @@ pub(super) fn read(table: &Table, place: Place, problems: &mut Vec<Diagnostic>) 
     let before = problems.len();
     let mut searched = Searched::default();
     let mut written: BTreeMap<String, Place> = BTreeMap::new();
-    for (name, entry) in definitions("", table, problems) {
+    for (name, entry) in definitions("", table) {
         if let Some(first) = written.get(&name) {
             let problem = Diagnostic::error(entry.place, format!("the parameter `{name}` is defined twice")).label("second time");
             problems.push(problem.related(*first, "first time"));
@@ -88,12 +88,12 @@ pub(super) fn read(table: &Table, place: Place, problems: &mut Vec<Diagnostic>) 
 }
 
 /// Parameters by their dotted names; nested tables are walked through.
-fn definitions<'a>(prefix: &str, table: &'a Table, problems: &mut Vec<Diagnostic>) -> Vec<(String, &'a Entry)> {
+fn definitions<'a>(prefix: &str, table: &'a Table) -> Vec<(String, &'a Entry)> {
     let mut definitions = Vec::new();
     for entry in &table.entries {
         let name = dotted(prefix, &entry.key);
         match &entry.value.item {
-            Item::Table(nested) if is_group(nested) => definitions.extend(self::definitions(&name, nested, problems)),
+            Item::Table(nested) if is_group(nested) => definitions.extend(self::definitions(&name, nested)),
             _ => definitions.push((name, entry)),
         }
     }
