@@ -1,3 +1,4 @@
 //! All integration tests in one binary: linking is what makes them slow.
 
+mod config;
 mod engine;
