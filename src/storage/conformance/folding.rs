@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use rand::RngExt as _;
 
-use super::journal::{holder, random_journal, small_study};
+use super::journal::{OTHER_METRIC, holder, random_journal, small_study};
 use super::{Case, Opener};
 use crate::event::{Event, Seq};
-use crate::metric::Direction;
+use crate::metric::{Direction, Score};
 use crate::seed::SeedTree;
 use crate::storage::{Lease, Storage, StorageError, StudyId, Takeover, TrialOrder};
 use crate::time::Timestamp;
-use crate::trial::{Trial, TrialNumber};
+use crate::trial::{Trial, TrialNumber, TrialState};
 use crate::view::StudyView;
 
 pub(super) const CASES: &[(&str, Case)] =
@@ -43,6 +43,15 @@ fn tables_are_the_fold(open: &mut Opener) -> Result<(), StorageError> {
             assert_same_view(&store.view(study)?, &view);
         }
         assert_whole(&*open(), study, &view, &journal)?;
+        // Another metric: everything that was reported of it counts now.
+        let mut other = spec.clone();
+        other.objectives[0].metric = OTHER_METRIC.to_owned();
+        store.update_spec(&lease, now, &other)?;
+        let mut view = StudyView::new(&other);
+        for (at, event) in &journal {
+            view.apply(*at, event);
+        }
+        assert_whole(&*open(), study, &view, &journal)?;
     }
     Ok(())
 }
@@ -67,13 +76,30 @@ fn assert_whole(reader: &dyn Storage, study: StudyId, view: &StudyView, journal:
         assert_eq!(canonical(&listed[trial.number.index()]), canonical(trial));
         assert_reports(reader, study, trial.number, journal)?;
     }
-    let mut ranked: Vec<_> = reader.trials(study, TrialOrder::Value, 0, u64::MAX)?.iter().map(|trial| trial.number).collect();
-    if let Some(best) = view.best() {
-        assert_eq!(ranked.first(), Some(&best.number));
-    }
-    ranked.sort();
-    assert!(ranked.iter().copied().eq((0..view.trials.len() as u64).map(TrialNumber)), "a ranking holds each trial once");
+    let ranked = reader.trials(study, TrialOrder::Value, 0, u64::MAX)?;
+    assert!(ranked.iter().map(|trial| trial.number).eq(ranking(view)), "{:?}", ranked.iter().map(|trial| trial.number.0).collect::<Vec<_>>());
+    let since = journal.iter().rev().find_map(|(at, event)| match event {
+        Event::RunnerStarted { .. } => Some(Some(*at)),
+        Event::RunnerStopped { .. } => Some(None),
+        _ => None,
+    });
+    assert_eq!(reader.running_since(study)?, (view.ran_micros, since.flatten()));
     Ok(())
+}
+
+/// Complete trials by value, then the others by their last report; the better first, NaN after numbers, none after NaN.
+fn ranking(view: &StudyView) -> impl Iterator<Item = TrialNumber> {
+    let mut keys: Vec<_> = view
+        .trials
+        .iter()
+        .map(|trial| {
+            let complete = trial.state == TrialState::Complete;
+            let value = if complete { trial.value } else { trial.last().map(|(_, value)| value) };
+            (!complete, value.is_none(), Score::new(view.direction(), value.unwrap_or(f64::NAN)), trial.number)
+        })
+        .collect();
+    keys.sort();
+    keys.into_iter().map(|(_, _, _, number)| number)
 }
 
 fn assert_reports(reader: &dyn Storage, study: StudyId, trial: TrialNumber, journal: &[(Timestamp, Event)]) -> Result<(), StorageError> {

@@ -18,6 +18,9 @@ use crate::verdict::{Reason, Verdict};
 /// Metric of [`small_study`].
 pub(super) const METRIC: &str = "eval_loss";
 
+/// A metric that is reported, too.
+pub(super) const OTHER_METRIC: &str = "genauigkeit/größe";
+
 /// A study with a parameter of each kind, one of them conditional.
 ///
 /// # Panics
@@ -119,7 +122,7 @@ fn random_trial(spec: &StudySpec, number: u64, rng: &mut StreamRng) -> Event {
 }
 
 fn random_metrics(rng: &mut StreamRng) -> Metrics {
-    let names = [METRIC, METRIC, METRIC, "genauigkeit/größe", "日本 \"x\"", ""];
+    let names = [METRIC, METRIC, METRIC, OTHER_METRIC, "日本 \"x\"", ""];
     let count = rng.random_range(0..4);
     (0..count).map(|_| (names[rng.random_range(0..names.len())].to_owned(), random_number(rng))).collect()
 }

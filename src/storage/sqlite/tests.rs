@@ -176,6 +176,32 @@ fn a_store_that_cannot_be_written_is_told() {
 }
 
 #[test]
+fn an_archived_store_is_read_without_its_directory_being_touched() {
+    let (directory, path, mut store, lease) = fresh();
+    store.append(&lease, NOW, &journal(100)).unwrap();
+    let trials = store.view(lease.study).unwrap().trials.len();
+    drop(store);
+    let archived = directory.path().join("50 % of #1?.db");
+    fs::rename(&path, &archived).unwrap();
+    let (connection, version) = open_archived(&archived).ok().unwrap();
+    assert_eq!(version, 1);
+    assert_eq!(SqliteReader::new(connection, &archived).view(lease.study).unwrap().trials.len(), trials);
+    assert!(!has_log(&archived));
+}
+
+#[test]
+fn a_store_that_another_process_does_not_let_go_of_is_told() {
+    let (_directory, path, mut store, lease) = fresh();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    store.reader.connection.busy_timeout(Duration::ZERO).unwrap();
+    let error = store.append(&lease, NOW, &journal(5)).unwrap_err();
+    assert!(matches!(error, StorageError::Locked { .. }), "{error:?}");
+    assert!(told(&error).contains("fuser") && told(&error).contains("database is locked"), "{}", told(&error));
+    assert!(store.view(lease.study).is_ok(), "readers do not wait for writers");
+}
+
+#[test]
 fn a_damaged_file_is_told_with_the_way_to_save_it() {
     let (_directory, path, mut store, lease) = fresh();
     store.append(&lease, NOW, &journal(2000)).unwrap();
