@@ -101,7 +101,9 @@ impl SqliteReader {
         }
         refuse_network(path, &directory_of(path))?;
         let opened = match open_to_read(path) {
-            Err(Fault::Sql(error)) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) && !has_log(path) => open_archived(path),
+            Err(Fault::Sql(error)) if matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)) && !has_log(path) => {
+                open_archived(path)
+            }
             other => other,
         };
         let opened = opened.map_err(|fault| fault.at(path, "opening it"));
