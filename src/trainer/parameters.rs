@@ -149,5 +149,5 @@ pub(super) fn tensor<const D: usize>(numbers: Vec<f32>, shape: [usize; D], devic
 
 /// A tensor's numbers in row-major order.
 pub(super) fn host<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, TrainerError> {
-    tensor.try_into_vec_as::<f32>().map_err(|error| TrainerError::Device { message: format!("reading from the device failed: {error}") })
+    tensor.try_into_vec_as::<f32>().map_err(|error| TrainerError::DeviceLost { message: error.to_string() })
 }
