@@ -119,6 +119,8 @@ pub struct Assignment {
     pub until: Option<u64>,
     /// Where it must report.
     pub milestones: Milestones,
+    /// The last clock value it reported.
+    pub reported: Option<u64>,
 }
 
 /// How a run ended.

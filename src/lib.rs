@@ -7,6 +7,7 @@ pub mod config;
 pub mod device;
 pub mod engine;
 pub mod event;
+pub mod export;
 pub mod history;
 pub mod metric;
 pub mod params;

@@ -1,5 +1,6 @@
 //! The one loop that drives a study: waits for an input, asks the engine, writes, and only then acts.
 
+pub mod errand;
 pub mod inline;
 pub mod launcher;
 mod listener;

@@ -148,7 +148,7 @@ impl Up {
 
 fn whole(step: &serde_json::Value) -> Option<u64> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, not negative and below 2^53")]
-    step.as_u64().or_else(|| step.as_f64().filter(|float| float.fract() == 0.0 && (0.0..9e15).contains(float)).map(|float| float as u64))
+    step.as_u64().filter(|step| *step < 1 << 62).or_else(|| step.as_f64().filter(|float| float.fract() == 0.0 && (0.0..9e15).contains(float)).map(|float| float as u64))
 }
 
 /// Puts bare `NaN`, `Infinity` and `-Infinity` (what Python's `json` prints) in quotes, outside strings.
@@ -227,6 +227,15 @@ pub enum Job {
         /// Where to compute.
         device: Device,
     },
+    /// Label texts with an exported model; the answer holds labels and scores.
+    Predict {
+        /// The exported directory.
+        directory: PathBuf,
+        /// The texts.
+        texts: Vec<String>,
+        /// Where to compute.
+        device: Device,
+    },
 }
 
 /// Everything that both kinds of trial need to know.
@@ -273,6 +282,8 @@ pub struct TrainJob {
     pub milestones: Milestones,
     /// Clock value where it shall pause.
     pub until: Option<u64>,
+    /// The last clock value whose report the runner has.
+    pub reported: Option<u64>,
 }
 
 /// One attempt of a command.

@@ -51,7 +51,7 @@ fn carry_out(job: Job, incoming: &Receiver<Incoming>) {
     match job {
         Job::Command(job) => command::run(&job, incoming),
         #[cfg(feature = "train")]
-        job => builtin::run(job, incoming),
+        job => builtin::run(&job, incoming),
         #[cfg(not(feature = "train"))]
         _ => {
             let message = "this hpsearch was built without the `train` feature: build it with default features".to_owned();

@@ -130,6 +130,7 @@ impl Engine {
             resume: trial.resumable_checkpoint().cloned(),
             until,
             milestones: self.milestones.clone(),
+            reported: trial.last().map(|(step, _)| step),
         };
         if self.view.finished.is_some() {
             self.emit(Event::StudyReopened { reason: "its budget leaves room for more".to_owned() });

@@ -113,6 +113,7 @@ impl ProcessLauncher {
                 clock: self.spec.step,
                 milestones: assignment.milestones.clone(),
                 until: assignment.until,
+                reported: assignment.reported,
             }),
             Program::Command { run, cwd, env } => {
                 let run = run.iter().map(|part| fill_in(part, &assignment.params)).collect();

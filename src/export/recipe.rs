@@ -1,0 +1,166 @@
+//! `best.toml`: everything needed to train the same model again, as a file that people can read.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::ExportError;
+use crate::arguments::TrainerArguments;
+use crate::device::Device;
+use crate::metric::Direction;
+use crate::params::Params;
+use crate::study::{Milestones, Program, StepClock, StudySpec, ValueRule};
+use crate::trial::Trial;
+
+/// A single training, complete: nothing in it depends on defaults that may change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// Version of this form.
+    pub format: u32,
+    /// The study it came from.
+    pub study: String,
+    /// The trial's number there.
+    pub trial: u64,
+    /// The trial's seed.
+    pub seed: u64,
+    /// Where it ran.
+    pub device: Device,
+    /// The study's metric.
+    pub metric: String,
+    /// Which way is better.
+    pub direction: Direction,
+    /// Which report is the value.
+    pub rule: ValueRule,
+    /// The value reached; absent for NaN.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// Unit of steps.
+    pub clock: StepClock,
+    /// Clock values where it was evaluated, beside what the arguments say.
+    pub milestones: Milestones,
+    /// The searched parameters.
+    pub params: Params,
+    /// The trainer's arguments, all of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub trainer: BTreeMap<String, toml::Value>,
+    /// The data arguments; paths absolute.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub data: BTreeMap<String, toml::Value>,
+    /// BLAKE3 of the data files.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub digests: BTreeMap<String, String>,
+    /// The command of a command study, parameters as `{name}`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+}
+
+impl Recipe {
+    /// The recipe of a trial.
+    pub fn of(spec: &StudySpec, trial: &Trial, milestones: Milestones) -> Result<Recipe, ExportError> {
+        let mut recipe = Recipe {
+            format: 1,
+            study: spec.name.clone(),
+            trial: trial.number.0,
+            seed: crate::seed::SeedTree::new(spec.seed).number(&format!("trial/{}", trial.number)),
+            device: trial.device.clone().unwrap_or(Device::Cpu),
+            metric: spec.objective().metric.clone(),
+            direction: spec.direction(),
+            rule: spec.value,
+            value: trial.value.filter(|value| value.is_finite()),
+            clock: spec.step,
+            milestones,
+            params: trial.params.clone(),
+            trainer: BTreeMap::new(),
+            data: BTreeMap::new(),
+            digests: BTreeMap::new(),
+            command: Vec::new(),
+        };
+        match &spec.program {
+            Program::Trainer { arguments, data } => {
+                let mut values = arguments.clone();
+                values.extend(trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
+                recipe.trainer = to_toml(&complete(&values)?)?;
+                recipe.data = to_toml(data)?;
+                recipe.digests = digests(data)?;
+            }
+            Program::Command { run, .. } => recipe.command.clone_from(run),
+            Program::Inline => {}
+        }
+        Ok(recipe)
+    }
+
+    /// The text of `best.toml`.
+    pub fn to_text(&self) -> Result<String, ExportError> {
+        let body = toml::to_string_pretty(self).map_err(|error| ExportError::Format { file: "best.toml", why: error.to_string() })?;
+        let value = self.value.map_or("no finite value".to_owned(), |value| format!("{} {value}", self.metric));
+        let again = if self.trainer.is_empty() { "" } else { "\n# `hpsearch train best.toml -o DIR` trains it again." };
+        Ok(format!("# Trial {} of study `{}`: {value}.{again}\n\n{body}", self.trial, self.study))
+    }
+
+    /// The trainer's arguments as the trainer takes them.
+    pub fn trainer_arguments(&self) -> BTreeMap<String, serde_json::Value> {
+        to_json(&self.trainer)
+    }
+
+    /// The data arguments as the trainer takes them.
+    pub fn data_arguments(&self) -> BTreeMap<String, serde_json::Value> {
+        to_json(&self.data)
+    }
+
+    /// Data files whose content is not what it was.
+    pub fn changed_files(&self) -> Vec<PathBuf> {
+        let changed = |(path, digest): &(&String, &String)| file_digest(Path::new(path)).is_none_or(|found| found != **digest);
+        self.digests.iter().filter(changed).map(|(path, _)| PathBuf::from(path)).collect()
+    }
+}
+
+/// All arguments with their values, flat under their dotted names: a later hpsearch with other defaults trains the same.
+fn complete(values: &BTreeMap<String, serde_json::Value>) -> Result<BTreeMap<String, serde_json::Value>, ExportError> {
+    let failed = |why: String| ExportError::Format { file: "best.toml", why };
+    let resolved = TrainerArguments::resolve(values)
+        .map_err(|problems| failed(problems.iter().map(|problem| format!("{}: {}", problem.key, problem.message)).collect::<Vec<_>>().join("; ")))?;
+    let json = serde_json::to_value(&resolved).map_err(|error| failed(error.to_string()))?;
+    let mut flat = BTreeMap::new();
+    flatten("", &json, &mut flat);
+    flat.retain(|_, value| !value.is_null());
+    Ok(flat)
+}
+
+fn flatten(prefix: &str, json: &serde_json::Value, into: &mut BTreeMap<String, serde_json::Value>) {
+    let serde_json::Value::Object(object) = json else {
+        into.insert(prefix.to_owned(), json.clone());
+        return;
+    };
+    for (key, value) in object {
+        let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        flatten(&name, value, into);
+    }
+}
+
+fn to_toml(values: &BTreeMap<String, serde_json::Value>) -> Result<BTreeMap<String, toml::Value>, ExportError> {
+    let convert = |(name, value): (&String, &serde_json::Value)| {
+        let value = toml::Value::try_from(value).map_err(|error| ExportError::Format { file: "best.toml", why: format!("{name}: {error}") })?;
+        Ok((name.clone(), value))
+    };
+    values.iter().filter(|(_, value)| !value.is_null()).map(convert).collect()
+}
+
+fn to_json(values: &BTreeMap<String, toml::Value>) -> BTreeMap<String, serde_json::Value> {
+    let convert = |(name, value): (&String, &toml::Value)| Some((name.clone(), serde_json::to_value(value).ok()?));
+    values.iter().filter_map(convert).collect()
+}
+
+fn digests(data: &BTreeMap<String, serde_json::Value>) -> Result<BTreeMap<String, String>, ExportError> {
+    let files = ["train", "validation", "test"].into_iter().filter_map(|key| data.get(key)?.as_str());
+    let of = |path: &str| {
+        let bytes = std::fs::read(path).map_err(ExportError::io("read", Path::new(path)))?;
+        Ok((path.to_owned(), blake3::hash(&bytes).to_hex().to_string()))
+    };
+    files.map(of).collect()
+}
+
+fn file_digest(path: &Path) -> Option<String> {
+    std::fs::read(path).ok().map(|bytes| blake3::hash(&bytes).to_hex().to_string())
+}

@@ -1,0 +1,86 @@
+//! One job for a worker of its own: preparing data, evaluating, predicting, training a single model.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::metric::Metrics;
+use crate::verdict::Verdict;
+use crate::wire::{self, Down, EndWord, Job, PREFIX, Up};
+
+/// What a worker says while it does the job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    /// A line of its log.
+    Line(String),
+    /// A report; the answer is always to go on.
+    Report {
+        /// Clock value.
+        step: u64,
+        /// What was measured.
+        metrics: Metrics,
+    },
+    /// A checkpoint.
+    Checkpoint {
+        /// Clock value of the state.
+        step: u64,
+        /// Where.
+        path: std::path::PathBuf,
+    },
+}
+
+/// Why a job was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum ErrandError {
+    /// The worker could not be started.
+    #[error("cannot start the worker `{program}`")]
+    Start {
+        /// The hpsearch program.
+        program: String,
+        /// The system's error.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The job failed; the sentence is the worker's.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Has a fresh worker do `job`; `hear` is told what it says. The answer, for jobs that have one.
+pub fn run(program: &Path, job: Job, hear: &mut dyn FnMut(Progress)) -> Result<Option<serde_json::Value>, ErrandError> {
+    let started = |source| ErrandError::Start { program: program.display().to_string(), source };
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).to_string();
+    let mut command = Command::new(program);
+    command.arg("worker").env("RAYON_NUM_THREADS", threads).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).process_group(0);
+    let mut child = command.spawn().map_err(started)?;
+    let mut stdin = child.stdin.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
+    let stdout = child.stdout.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
+    let message = serde_json::to_string(&Down::Job(Box::new(job))).map_err(|error| ErrandError::Failed(error.to_string()))?;
+    writeln!(stdin, "{message}").and_then(|()| stdin.flush()).map_err(started)?;
+    let (mut answer, mut end) = (None, None);
+    for line in BufReader::new(stdout).lines() {
+        let Ok(line) = line else { break };
+        match line.strip_prefix(PREFIX).map(Up::parse) {
+            Some(Ok(Up::End { end: word, message })) => {
+                end = Some((word, message));
+                break;
+            }
+            Some(Ok(Up::Answer { body })) => answer = Some(body),
+            Some(Ok(Up::Report { step, metrics })) => {
+                hear(Progress::Report { step, metrics });
+                // A worker that is gone says so by closing its stdout.
+                let _noticed_there = writeln!(stdin, "{}", wire::verdict_line(&Verdict::GO_ON)).and_then(|()| stdin.flush());
+            }
+            Some(Ok(Up::Checkpoint { path, step })) => hear(Progress::Checkpoint { step, path }),
+            Some(Err(_)) | None => hear(Progress::Line(line)),
+        }
+    }
+    drop(stdin);
+    let status = child.wait();
+    match end {
+        Some((EndWord::Finished, _)) => Ok(answer),
+        Some((word, message)) => Err(ErrandError::Failed(message.unwrap_or_else(|| format!("{word:?}").to_lowercase()))),
+        None => Err(ErrandError::Failed(format!("the worker died ({})", status.map_or("unknown status".to_owned(), |status| status.to_string())))),
+    }
+}

@@ -1,0 +1,204 @@
+//! Jobs of the built-in trainer: training a trial, preparing data, evaluating and predicting.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_channel::Receiver;
+
+use super::{Incoming, say};
+use crate::arguments::{ArgumentProblem, DataArguments, TrainerArguments};
+use crate::metric::Metrics;
+use crate::study::StepClock;
+use crate::trainer::{self, Clock, Host, HostError, HostVerdict, Milestones, PreparedData, RunEnd, Split, Start, TrainerError};
+use crate::wire::{Down, EndWord, Job, TrainJob, Up};
+
+type Values = BTreeMap<String, serde_json::Value>;
+
+static BUILTIN: AtomicBool = AtomicBool::new(false);
+static SET_UP: Once = Once::new();
+
+/// Whether this process is a worker of the built-in trainer: then it ends the moment its runner is gone.
+pub(super) fn is_training() -> bool {
+    BUILTIN.load(Ordering::Relaxed)
+}
+
+/// Carries out one job and says how it ended.
+pub(super) fn run(job: &Job, incoming: &Receiver<Incoming>) {
+    BUILTIN.store(true, Ordering::Relaxed);
+    SET_UP.call_once(|| {
+        trainer::tune_allocator();
+        // A stopped process cannot notice that its stdin was closed; the kernel can. Where it is not told, the pipe still tells.
+        let _pipe_tells = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    });
+    let (end, message) = match catch_unwind(AssertUnwindSafe(|| carry_out(job, incoming))) {
+        Ok(Ok(end)) => (end.0, end.1),
+        Ok(Err(message)) => (EndWord::Failed, Some(message)),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            (EndWord::Failed, Some(format!("the trainer panicked (please report it): {}", text.unwrap_or_default())))
+        }
+    };
+    say(&Up::End { end, message });
+}
+
+type End = (EndWord, Option<String>);
+
+fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
+    match job {
+        Job::Train(job) => train(job, incoming),
+        Job::Prepare { arguments, data, cache } => {
+            let prepared = prepare(arguments, data, cache)?;
+            let splits = [Split::Train, Split::Validation, Split::Test];
+            let rows: BTreeMap<&str, usize> = splits.into_iter().map(|split| (split.name(), prepared.rows(split))).collect();
+            answer(serde_json::json!({
+                "digest": prepared.digest(), "directory": prepared.directory(), "labels": prepared.labels(), "rows": rows,
+                "max_length": prepared.max_length(), "vocab_size": prepared.vocab_size(), "findings": prepared.findings(),
+            }))
+        }
+        Job::Evaluate { checkpoint, arguments, data, cache, device } => {
+            let prepared = prepare(arguments, data, cache)?;
+            if prepared.rows(Split::Test) == 0 {
+                return answer(serde_json::json!({}));
+            }
+            let metrics = trainer::evaluate(checkpoint, &prepared, Split::Test, &device.to_string()).map_err(|error| chain(&error))?;
+            let metrics: Metrics = metrics.into_iter().collect();
+            answer(serde_json::to_value(metrics).map_err(|error| error.to_string())?)
+        }
+        Job::Predict { directory, texts, device } => {
+            let predictions = trainer::predict(directory, texts, &device.to_string()).map_err(|error| chain(&error))?;
+            answer(serde_json::to_value(predictions).map_err(|error| error.to_string())?)
+        }
+        Job::Command(_) => Err("a command is not the trainer's job".to_owned()),
+    }
+}
+
+fn answer(body: serde_json::Value) -> Result<End, String> {
+    say(&Up::Answer { body });
+    Ok((EndWord::Finished, None))
+}
+
+fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, String> {
+    let mut values = job.arguments.clone();
+    values.extend(job.trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
+    let prepared = prepare(&values, &job.data, &job.cache)?;
+    let arguments = resolve(&values)?;
+    let device = job.trial.device.to_string();
+    let mut host = Uplink { incoming, metric: &job.trial.metric, leave: Cell::new(false) };
+    let start = job.trial.resume.as_deref().map_or(Start::Fresh, Start::Resume);
+    let mut run = trainer::Job {
+        arguments: &arguments,
+        data: &prepared,
+        device: &device,
+        seed: job.trial.seed,
+        clock: clock(job.clock),
+        milestones: Milestones { every: job.milestones.every, at: job.milestones.at.clone() },
+        directory: &job.trial.directory,
+        start,
+        until: job.until,
+        reported: job.reported,
+    };
+    let mut ended = trainer::train(&run, &mut host);
+    if let (Err(error @ TrainerError::Checkpoint { .. }), Start::Resume(_)) = (&ended, start) {
+        host.log(&format!("[hpsearch] cannot go on from the checkpoint, so this starts from the beginning: {error}"));
+        run.start = Start::Fresh;
+        ended = trainer::train(&run, &mut host);
+    }
+    match ended {
+        Ok(RunEnd::Finished) => Ok((EndWord::Finished, None)),
+        Ok(RunEnd::Paused) => Ok((EndWord::Paused, None)),
+        Ok(RunEnd::Stopped) => Ok((EndWord::Stopped, None)),
+        Ok(RunEnd::Interrupted) => Ok((EndWord::Interrupted, None)),
+        Ok(RunEnd::Diverged { step, what }) => Ok((EndWord::Diverged, Some(format!("{what} at optimiser step {step}")))),
+        Err(error) => Err(chain(&error)),
+    }
+}
+
+fn prepare(arguments: &Values, data: &Values, cache: &Path) -> Result<PreparedData, String> {
+    let data = DataArguments::resolve(data).map_err(|problems| all("data", &problems))?;
+    let tokenizer = resolve(arguments)?.tokenizer();
+    trainer::prepare(&data, &tokenizer, cache, &mut |line| println!("{line}")).map_err(|error| chain(&error))
+}
+
+fn resolve(values: &Values) -> Result<TrainerArguments, String> {
+    TrainerArguments::resolve(values).map_err(|problems| all("trainer", &problems))
+}
+
+fn all(table: &str, problems: &[ArgumentProblem]) -> String {
+    let each: Vec<String> = problems.iter().map(|problem| format!("[{table}] {}: {}", problem.key, problem.message)).collect();
+    each.join("; ")
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
+
+fn clock(clock: StepClock) -> Clock {
+    match clock {
+        StepClock::Epoch => Clock::Epoch,
+        StepClock::Step => Clock::Step,
+        StepClock::Samples => Clock::Samples,
+    }
+}
+
+/// The trainer's way to the runner.
+struct Uplink<'a> {
+    incoming: &'a Receiver<Incoming>,
+    metric: &'a str,
+    leave: Cell<bool>,
+}
+
+impl Uplink<'_> {
+    fn verdict(&self) -> Result<HostVerdict, HostError> {
+        loop {
+            match self.incoming.recv() {
+                Ok(Incoming::Verdict(line)) => {
+                    let json: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+                    return Ok(match json.get("verdict").and_then(serde_json::Value::as_str) {
+                        Some("pause") => HostVerdict::Pause,
+                        Some("stop") => HostVerdict::Stop,
+                        _ => HostVerdict::Continue,
+                    });
+                }
+                Ok(Incoming::Down(Down::Leave | Down::Kill)) => self.leave.set(true),
+                Ok(Incoming::Down(Down::Job(_))) => {}
+                Ok(Incoming::RunnerGone) | Err(_) => return Err(HostError { message: "its pipe is closed".to_owned() }),
+            }
+        }
+    }
+}
+
+impl Host for Uplink<'_> {
+    fn report(&mut self, step: u64, metrics: &BTreeMap<String, f64>) -> Result<HostVerdict, HostError> {
+        say(&Up::Report { step, metrics: Metrics(metrics.clone()) });
+        if metrics.contains_key(self.metric) { self.verdict() } else { Ok(HostVerdict::Continue) }
+    }
+
+    fn checkpoint(&mut self, step: u64, directory: &Path) -> Result<(), HostError> {
+        say(&Up::Checkpoint { path: directory.to_owned(), step });
+        Ok(())
+    }
+
+    fn log(&mut self, line: &str) {
+        println!("{line}");
+    }
+
+    fn stop_requested(&self) -> bool {
+        while let Ok(message) = self.incoming.try_recv() {
+            if matches!(message, Incoming::Down(Down::Leave | Down::Kill) | Incoming::RunnerGone) {
+                self.leave.set(true);
+            }
+        }
+        self.leave.get()
+    }
+}
