@@ -1,18 +1,24 @@
 //! The command line: what can be typed, and which verb does it; one file a verb.
 
 mod best;
+mod check;
 mod console;
 mod devices;
 mod exit;
+mod export;
 mod kill;
 mod list;
 mod logs;
 mod ls;
 mod named_study;
 mod not_built;
+mod predict;
+mod run;
 mod schema;
 mod show;
+mod starter;
 mod stop;
+mod train;
 mod trial_json;
 mod trials;
 mod watch;
@@ -91,7 +97,9 @@ pub enum Verb {
     #[command(after_help = "Examples:\n  hpsearch best digits\n  hpsearch best digits --json | jq .trial.params")]
     Best(BestArguments),
     /// Print what a trial's program printed
-    #[command(after_help = "Examples:\n  hpsearch logs digits 7\n  hpsearch logs digits 7 -f\n  hpsearch logs 7 --attempt 0      the only study of the store")]
+    #[command(
+        after_help = "Examples:\n  hpsearch logs digits 7\n  hpsearch logs digits 7 -f\n  hpsearch logs 7 --attempt 0      the only study of the store"
+    )]
     Logs(LogsArguments),
     /// Write the best trial's checkpoint into a directory, ready for use
     #[command(after_help = "Examples:\n  hpsearch export digits -o model\n  hpsearch export digits -o model --trial 7")]
@@ -146,8 +154,8 @@ pub struct CheckArguments {
 #[derive(Clone, Debug, Args)]
 pub struct RunArguments {
     /// The study file
-    #[arg(value_name = "STUDY.toml", default_value = "study.toml")]
-    pub study: PathBuf,
+    #[arg(value_name = "STUDY.toml")]
+    pub study: Option<PathBuf>,
     /// Override a key of the study file, as often as needed
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
     pub set: Vec<String>,
@@ -347,6 +355,9 @@ pub enum OutputForm {
 
 /// Runs what this process's arguments say.
 pub fn main() -> ExitCode {
+    if let Some(code) = worker() {
+        return code;
+    }
     let command_line = match CommandLine::try_parse() {
         Ok(command_line) => command_line,
         Err(error) => return refuse(&error),
@@ -365,25 +376,40 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
+/// Workers are started by the hundred and hand on other programs' arguments as they are: clap has no part in them.
+fn worker() -> Option<ExitCode> {
+    let mut words = std::env::args_os().skip(1);
+    if words.next()? != "worker" {
+        return None;
+    }
+    let words: Vec<OsString> = words.collect();
+    let code = match words.split_first() {
+        None => crate::worker::serve(),
+        Some((first, command)) if first == "--exec" => crate::worker::exec(command),
+        Some(_) => return None,
+    };
+    Some(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+}
+
 fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
     match verb {
-        Verb::Check(arguments) => not_built::check(arguments, console),
-        Verb::Run(arguments) => not_built::run(arguments, console),
+        Verb::Check(arguments) => check::check(arguments, console),
+        Verb::Run(arguments) => run::run(arguments, console),
         Verb::Watch(arguments) => watch::watch(arguments, console),
         Verb::Ls(arguments) => ls::ls(arguments, console),
         Verb::Show(arguments) => show::show(arguments, console),
         Verb::Trials(arguments) => trials::trials(arguments, console),
         Verb::Best(arguments) => best::best(arguments, console),
         Verb::Logs(arguments) => logs::logs(arguments, console),
-        Verb::Export(arguments) => not_built::export(arguments, console),
-        Verb::Train(arguments) => not_built::train(arguments, console),
-        Verb::Predict(arguments) => not_built::predict(arguments, console),
+        Verb::Export(arguments) => export::export(arguments, console),
+        Verb::Train(arguments) => train::train(arguments, console),
+        Verb::Predict(arguments) => predict::predict(arguments, console),
         Verb::Stop(arguments) => stop::stop(arguments, console),
         Verb::Kill(arguments) => kill::kill(arguments, console),
         Verb::Devices(arguments) => devices::devices(arguments, console),
         Verb::List(arguments) => list::list(arguments, console),
         Verb::Schema => schema::schema(console),
-        Verb::Worker(arguments) => not_built::worker(arguments, console),
+        Verb::Worker(_) => Ok(Exit::Done),
     }
 }
 

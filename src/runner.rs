@@ -89,7 +89,13 @@ pub struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     /// Takes the lease, reads the state, and clears away what a dead runner left running.
-    pub fn start(storage: &'a mut dyn Storage, study: &StoredStudy, slots: Vec<Slot>, launcher: Box<dyn Launcher + 'a>, store: &Path) -> Result<Self, RunnerError> {
+    pub fn start(
+        storage: &'a mut dyn Storage,
+        study: &StoredStudy,
+        slots: Vec<Slot>,
+        launcher: Box<dyn Launcher + 'a>,
+        store: &Path,
+    ) -> Result<Self, RunnerError> {
         let lease = take_lease(storage, study)?;
         clear_leftovers(storage, study, store)?;
         let view = storage.view(study.id)?;
@@ -178,7 +184,8 @@ impl<'a> Runner<'a> {
             }
             effects.extend(self.engine.step(at, input));
         }
-        let events: Vec<Event> = effects.iter().filter_map(|effect| if let Effect::Append(event) = effect { Some(event.clone()) } else { None }).collect();
+        let events: Vec<Event> =
+            effects.iter().filter_map(|effect| if let Effect::Append(event) = effect { Some(event.clone()) } else { None }).collect();
         if !events.is_empty() {
             let last = self.storage.append(&self.lease, at, &events)?;
             let (first, view) = (last.0 + 1 - i64::try_from(events.len()).unwrap_or(0), self.engine.view());

@@ -148,7 +148,9 @@ impl Up {
 
 fn whole(step: &serde_json::Value) -> Option<u64> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, not negative and below 2^53")]
-    step.as_u64().filter(|step| *step < 1 << 62).or_else(|| step.as_f64().filter(|float| float.fract() == 0.0 && (0.0..9e15).contains(float)).map(|float| float as u64))
+    step.as_u64()
+        .filter(|step| *step < 1 << 62)
+        .or_else(|| step.as_f64().filter(|float| float.fract() == 0.0 && (0.0..9e15).contains(float)).map(|float| float as u64))
 }
 
 /// Puts bare `NaN`, `Infinity` and `-Infinity` (what Python's `json` prints) in quotes, outside strings.

@@ -1,8 +1,8 @@
 //! The child side: one process that carries out jobs for a runner and dies with it.
 
-mod command;
 #[cfg(feature = "train")]
 mod builtin;
+mod command;
 
 use std::io::{BufRead, Write};
 

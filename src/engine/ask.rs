@@ -50,10 +50,7 @@ impl Engine {
     }
 
     /// A paused trial that the pruner lets go on.
-    fn resume_paused(
-        &mut self,
-        choose: impl FnOnce(&dyn Pruner, &PromotionAsk<'_>, &mut StreamRng) -> Option<Promotion>,
-    ) -> Option<TrialNumber> {
+    fn resume_paused(&mut self, choose: impl FnOnce(&dyn Pruner, &PromotionAsk<'_>, &mut StreamRng) -> Option<Promotion>) -> Option<TrialNumber> {
         if self.view.counts.paused == 0 {
             return None;
         }
@@ -107,7 +104,10 @@ impl Engine {
         let mut drawn = None;
         for _ in 0..DRAWS {
             let Some(params) = self.sampler.suggest(&ask, &mut rng).map_err(|error| error.to_string())? else { return Ok(drawn) };
-            self.spec.space.check(&params).map_err(|error| format!("sampler `{}` proposed no point of the space: {error}", self.spec.sampler.name))?;
+            self.spec
+                .space
+                .check(&params)
+                .map_err(|error| format!("sampler `{}` proposed no point of the space: {error}", self.spec.sampler.name))?;
             let is_new = self.spec.duplicates == Duplicates::Allow || !self.seen.contains(&params.fingerprint());
             drawn = Some(params);
             if is_new || enqueued.is_some() {

@@ -43,11 +43,8 @@ impl Engine {
         let holds = |trial: &&Trial| trial.state == TrialState::Complete && !trial.checkpoints.is_empty();
         let mut ranked: Vec<&Trial> = self.view.trials.iter().filter(holds).collect();
         ranked.sort_by_key(|trial| Score::new(direction, trial.value.unwrap_or(f64::NAN)));
-        let dropped: Vec<_> = ranked
-            .iter()
-            .skip(keep)
-            .flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.path.clone())))
-            .collect();
+        let dropped: Vec<_> =
+            ranked.iter().skip(keep).flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.path.clone()))).collect();
         for (number, path) in dropped {
             self.drop_checkpoint(number, path);
         }

@@ -140,7 +140,17 @@ impl Simulation {
         let slots = (0..self.slots).map(|index| Slot { index, device: Device::Sim(u32::try_from(index).unwrap_or(0)) }).collect();
         let engine = Engine::new(self.spec.clone(), view, slots)?;
         let now = journal.last().map_or(Timestamp(0), |turn| turn.at.after(Duration::from_secs(1)));
-        let mut world = World { simulation: self, engine, now, due: BinaryHeap::new(), scheduled: 0, workers: Vec::new(), turns: journal.to_vec(), places: HashMap::new(), steps: 0 };
+        let mut world = World {
+            simulation: self,
+            engine,
+            now,
+            due: BinaryHeap::new(),
+            scheduled: 0,
+            workers: Vec::new(),
+            turns: journal.to_vec(),
+            places: HashMap::new(),
+            steps: 0,
+        };
         let outcome = world.run();
         Ok(Run { turns: world.turns, view: world.engine.view().clone(), outcome, steps: world.steps })
     }
@@ -187,7 +197,8 @@ impl World<'_> {
 
     fn turn(&mut self, input: Input) -> Option<Outcome> {
         let effects = self.engine.step(self.now, input);
-        let events: Vec<Event> = effects.iter().filter_map(|effect| if let Effect::Append(event) = effect { Some(event.clone()) } else { None }).collect();
+        let events: Vec<Event> =
+            effects.iter().filter_map(|effect| if let Effect::Append(event) = effect { Some(event.clone()) } else { None }).collect();
         if !events.is_empty() {
             self.turns.push(Turn { at: self.now, events });
         }

@@ -143,8 +143,7 @@ impl Engine {
 
     /// Paused trials that were never promoted count as pruned; then the study is over.
     fn close_study(&mut self, reason: String) {
-        let paused: Vec<TrialNumber> =
-            self.view.trials.iter().filter(|trial| trial.state == TrialState::Paused).map(|trial| trial.number).collect();
+        let paused: Vec<TrialNumber> = self.view.trials.iter().filter(|trial| trial.state == TrialState::Paused).map(|trial| trial.number).collect();
         for number in paused {
             let why = self.view.trial(number).and_then(|trial| trial.reason.clone()).unwrap_or_default();
             self.emit(Event::TrialFinished { trial: number, state: TrialState::Pruned, value: None, reason: Some(format!("never promoted: {why}")) });

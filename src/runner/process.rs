@@ -81,7 +81,8 @@ impl ProcessLauncher {
         command.arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         command.envs(slot_environment(slot, self.spec.devices.cpu_threads));
         command.env("HPSEARCH_STORE", &self.store).env("HPSEARCH_STUDY", &self.spec.name);
-        let mut child = command.spawn().map_err(|error| LaunchError { why: format!("cannot start the worker `{}`: {error}", self.program.display()) })?;
+        let mut child =
+            command.spawn().map_err(|error| LaunchError { why: format!("cannot start the worker `{}`: {error}", self.program.display()) })?;
         let pid = child.id();
         let stdin = child.stdin.take();
         let listener = Listener { single: !matches!(self.spec.program, Program::Trainer { .. }), inputs: inputs.clone() };
@@ -147,7 +148,10 @@ impl Launcher for ProcessLauncher {
             Program::Command { cwd, .. } => cwd.clone(),
             _ => PathBuf::new(),
         };
-        worker.listening.expect_trial(assignment.trial, assignment.attempt, &log, cwd).map_err(|error| LaunchError { why: format!("cannot write `{}`: {error}", log.display()) })?;
+        worker
+            .listening
+            .expect_trial(assignment.trial, assignment.attempt, &log, cwd)
+            .map_err(|error| LaunchError { why: format!("cannot write `{}`: {error}", log.display()) })?;
         let pid_started = processes::start_time(worker.pid).unwrap_or(0);
         let _runner_gone = inputs.send(Input::Launched { trial: assignment.trial, attempt: assignment.attempt, pid: worker.pid, pid_started });
         worker.stdin.down(&message);

@@ -57,9 +57,7 @@ fn loss(params: &Params, step: u64) -> f64 {
 
 /// What a study decided, without times, places and attempts.
 fn decisions(view: &StudyView) -> Vec<String> {
-    let of = |trial: &Trial| {
-        format!("{} {:?} {:?} {:?} {:?}", trial.params, trial.state, trial.value, trial.curve, trial.decisions)
-    };
+    let of = |trial: &Trial| format!("{} {:?} {:?} {:?} {:?}", trial.params, trial.state, trial.value, trial.curve, trial.decisions);
     view.trials.iter().map(of).collect()
 }
 

@@ -1,0 +1,71 @@
+//! `hpsearch check`: whether a study file and its data are right, without running a trial.
+
+use std::convert::Infallible;
+use std::io::Write;
+
+use super::CheckArguments;
+use super::console::{Console, shown};
+use super::exit::{Exit, Failure};
+use crate::config::{self, Look};
+use crate::params::Params;
+use crate::paths;
+use crate::reporters::wording::count;
+use crate::runner::errand::{self, ErrandError, Progress};
+use crate::runner::process::own_program;
+use crate::runner::slots::{Machine, SlotsError, slots};
+use crate::study::{Program, StudySpec};
+use crate::wire::Job;
+
+/// Checks it.
+pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let checked = config::load_with_warnings(&arguments.study, &arguments.set)?;
+    if checked.warnings.iter().next().is_some() {
+        console.say(checked.warnings.render(Look::of_stderr()).trim_end());
+    }
+    let spec = checked.spec;
+    let places = slots(&spec.devices, &spec.program, &Machine::detect())?;
+    writeln!(console.out, "study     {}", spec.name)?;
+    writeln!(
+        console.out,
+        "searches  {} for the {} of {}",
+        count(spec.space.dimensions().len() as u64, "parameter"),
+        spec.direction().as_str(),
+        spec.objective().metric
+    )?;
+    writeln!(console.out, "with      sampler {}, pruner {}", spec.sampler.name, spec.pruner.name)?;
+    let devices: Vec<String> = places.iter().map(|slot| slot.device.to_string()).collect();
+    writeln!(console.out, "on        {} ({})", count(places.len() as u64, "slot"), devices.join(", "))?;
+    for line in prepare_data(&spec, console)? {
+        writeln!(console.out, "data      {line}")?;
+    }
+    writeln!(console.out, "`hpsearch run {}` runs it", shown(&arguments.study))?;
+    Ok(Exit::Done)
+}
+
+/// Has the data read, checked and tokenised once, before any trial needs it; what was found.
+pub fn prepare_data(spec: &StudySpec, console: &Console) -> Result<Vec<String>, Failure> {
+    let Program::Trainer { arguments, data } = &spec.program else { return Ok(Vec::new()) };
+    // What is searched is given by the middle of its range: the tokenizer's arguments may be among it.
+    let Ok(middle) = spec.space.assemble::<Infallible>(&Params::new(), |dimension, _| Ok(dimension.distribution.from_unit(0.5)));
+    let mut values = arguments.clone();
+    values.extend(middle.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
+    let store = std::path::absolute(&console.store)?;
+    let job = Job::Prepare { arguments: values, data: data.clone(), cache: paths::data_cache(spec, &store) };
+    let answer = errand::run(&own_program(), job, &mut |_: Progress| {})?;
+    let answer = answer.unwrap_or_default();
+    let findings = answer.get("findings").and_then(serde_json::Value::as_array).cloned().unwrap_or_default();
+    Ok(findings.iter().filter_map(|finding| finding.get("message")?.as_str().map(str::to_owned)).collect())
+}
+
+impl From<SlotsError> for Failure {
+    fn from(error: SlotsError) -> Self {
+        Failure::new(Exit::Usage, error)
+    }
+}
+
+impl From<ErrandError> for Failure {
+    fn from(error: ErrandError) -> Self {
+        let exit = if matches!(error, ErrandError::Start { .. }) { Exit::Internal } else { Exit::Usage };
+        Failure::new(exit, error)
+    }
+}

@@ -1,0 +1,110 @@
+//! `hpsearch export`: the best trial as a directory that is ready for use.
+
+use std::path::{Path, PathBuf};
+
+use super::ExportArguments;
+use super::best::{checkpoint_of_value, value_step};
+use super::console::{Console, shown};
+use super::exit::{Exit, Failure};
+use super::named_study;
+use crate::config::full_trial;
+use crate::export::{self, ExportError, Exported, Recipe};
+use crate::metric::Metrics;
+use crate::paths;
+use crate::pruners;
+use crate::reporters::wording::number;
+use crate::runner::errand;
+use crate::runner::process::own_program;
+use crate::storage::{StorageReader, StudySummary};
+use crate::study::{Milestones, Program, StudySpec};
+use crate::trial::{Trial, TrialNumber};
+use crate::wire::Job;
+
+/// Exports it.
+pub fn export(arguments: &ExportArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let reader = console.reader()?;
+    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    export_trial(&reader, &study, arguments.trial.map(TrialNumber), &arguments.output, console)?;
+    Ok(Exit::Done)
+}
+
+/// Exports the best trial, or the one asked for, to `directory`.
+pub fn export_trial(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    asked: Option<TrialNumber>,
+    directory: &Path,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let spec = &study.spec;
+    let wanted = asked.or(study.best.map(|(best, _)| best));
+    let Some(wanted) = wanted else {
+        return Err(Failure::new(Exit::NoCompletedTrial, format!("study `{}` has no complete trial yet", spec.name))
+            .help("`hpsearch trials` shows how far it is"));
+    };
+    let Some(trial) = reader.trial(study.id, wanted)? else {
+        return Err(Failure::usage(format!("study `{}` has no trial {wanted}", spec.name)).help("`hpsearch trials --sort number` lists them"));
+    };
+    let step = value_step(spec, &trial);
+    let checkpoint = checkpoint_of_value(&trial, step).map(|checkpoint| checkpoint.path.clone());
+    if checkpoint.is_none() && matches!(spec.program, Program::Trainer { .. }) {
+        let why = format!("trial {wanted} has no checkpoint any more (`[checkpoints] keep` says which stay)");
+        return Err(Failure::usage(why).help("export the best trial, or set keep = \"all\" before a study"));
+    }
+    let reports = reader.reports(study.id, wanted)?;
+    let mut metrics: Metrics = reports.into_iter().filter(|(_, at, _)| Some(*at) == step).map(|(name, _, value)| (name, value)).collect();
+    metrics.0.extend(measure_on_test(spec, &trial, checkpoint.as_deref(), console)?.0);
+    let recipe = Recipe::of(spec, &trial, milestones(spec))?;
+    let exported = Exported { spec, trial: &trial, checkpoint: checkpoint.as_deref(), step, metrics, recipe };
+    export::write(&exported, directory)?;
+    let value = trial.value.map_or_else(String::new, |value| format!(" ({} {})", spec.objective().metric, number(value)));
+    console.say(&format!("exported trial {wanted}{value} to {}", shown(directory)));
+    for (name, value) in exported.metrics.iter().filter(|(name, _)| name.starts_with("test_")) {
+        console.say(&format!("  {name} {}", number(value)));
+    }
+    if matches!(spec.program, Program::Trainer { .. }) {
+        console.say(&format!("`hpsearch predict {} \"some text\"` uses it", shown(directory)));
+    }
+    Ok(())
+}
+
+/// The test split is looked at here only: for the trial that was chosen.
+fn measure_on_test(spec: &StudySpec, trial: &Trial, checkpoint: Option<&Path>, console: &Console) -> Result<Metrics, Failure> {
+    let (Program::Trainer { arguments, data }, Some(checkpoint)) = (&spec.program, checkpoint) else { return Ok(Metrics::default()) };
+    let mut values = arguments.clone();
+    values.extend(trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
+    let store = std::path::absolute(&console.store)?;
+    let job = Job::Evaluate {
+        checkpoint: checkpoint.to_owned(),
+        arguments: values,
+        data: data.clone(),
+        cache: paths::data_cache(spec, &store),
+        device: crate::device::Device::Cpu,
+    };
+    let answer = errand::run(&own_program(), job, &mut |_| {})?.unwrap_or_default();
+    let measured: Metrics = serde_json::from_value(answer)?;
+    Ok(measured.iter().map(|(name, value)| (test_name(name), value)).collect())
+}
+
+fn test_name(name: &str) -> String {
+    let bare = name.strip_prefix("eval_").or_else(|| name.strip_prefix("test_")).unwrap_or(name);
+    format!("test_{bare}")
+}
+
+fn milestones(spec: &StudySpec) -> Milestones {
+    let budget = full_trial(spec);
+    let pruner = pruners::find(&spec.pruner.name).ok().and_then(|entry| (entry.build)(&spec.pruner, budget).ok());
+    pruner.map(|pruner| pruner.milestones(budget)).unwrap_or_default()
+}
+
+/// The directory that holds a file, for messages.
+pub fn directory_of(file: &Path) -> PathBuf {
+    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
+}
+
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
+        let exit = if matches!(error, ExportError::Format { .. }) { Exit::Internal } else { Exit::Usage };
+        Failure::new(exit, error)
+    }
+}

@@ -1,0 +1,253 @@
+//! `hpsearch run`: starts a study, or goes on with it.
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crossbeam_channel::Sender;
+use signal_hook::consts::SIGTERM;
+
+use super::check::prepare_data;
+use super::console::{Console, Talk, life, shown};
+use super::exit::{Exit, Failure};
+use super::export::export_trial;
+use super::{RunArguments, starter};
+use crate::config::{self, ChangeClass, Look};
+use crate::engine::{Input, Outcome};
+use crate::reporters::wording::{count, number};
+use crate::reporters::{Reporter, reporter};
+use crate::runner::process::{ProcessLauncher, own_program};
+use crate::runner::signals::SignalWatch;
+use crate::runner::slots::{Machine, slots};
+use crate::runner::{self, Runner, RunnerError};
+use crate::storage::sqlite::{SqliteReader, SqliteStore};
+use crate::storage::{Storage, StorageReader, StoredStudy};
+use crate::study::StudySpec;
+use crate::tui::{RunnerEnd, Surroundings, TuiExit, TuiMode, run_tui};
+
+/// Runs it to its end, or until it is interrupted.
+pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let file = match &arguments.study {
+        Some(file) => file.clone(),
+        None if Path::new("study.toml").exists() => PathBuf::from("study.toml"),
+        None => starter::offer()?,
+    };
+    let checked = config::load_with_warnings(&file, &arguments.set)?;
+    if checked.warnings.iter().next().is_some() {
+        console.say(checked.warnings.render(Look::of_stderr()).trim_end());
+    }
+    let mut spec = checked.spec;
+    if let Some(name) = &arguments.fork {
+        spec.name.clone_from(name);
+    }
+    let places = slots(&spec.devices, &spec.program, &Machine::detect())?;
+    let path = std::path::absolute(&console.store)?;
+    let mut store = SqliteStore::open(&path)?;
+    let known = store.study(&spec.name)?;
+    if let Some(known) = &known
+        && let Some(exit) = refuse_change(known, &spec, arguments, &file, console)?
+    {
+        return Ok(exit);
+    }
+    for line in prepare_data(&spec, console)? {
+        if known.is_none() || console.talk == Talk::Verbose {
+            console.say(&format!("data: {line}"));
+        }
+    }
+    let study = settle(&mut store, known, &spec)?;
+    let launcher = ProcessLauncher::new(own_program(), Arc::new(spec.clone()), path.clone());
+    // Orphans of a supervisor that is killed become ours to kill, wherever they fled to.
+    let _refused_by_old_kernels = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let (outcome, signal) = if arguments.plain || arguments.events || arguments.no_tui || console.talk == Talk::Quiet || !on_terminal() {
+        let mut runner = Runner::start(&mut store, &study, places, Box::new(launcher), &path)?;
+        if let Some(reporter) = lines(arguments, console.talk) {
+            runner.report_to(reporter, Box::new(io::stdout()));
+        }
+        let signals = SignalWatch::start(runner.inputs()).map_err(|source| RunnerError::System { doing: "listen for signals", source })?;
+        (runner.run()?, signals.received())
+    } else {
+        on_screen(store, &study, console, |store| Runner::start(store, &study, places, Box::new(launcher), &path))?
+    };
+    conclude(&outcome, signal, &study, &file, arguments, console)
+}
+
+fn on_terminal() -> bool {
+    io::stdout().is_terminal() && io::stdin().is_terminal()
+}
+
+fn lines(arguments: &RunArguments, talk: Talk) -> Option<Box<dyn Reporter>> {
+    if arguments.events {
+        return reporter("events");
+    }
+    if talk == Talk::Quiet { None } else { reporter("plain") }
+}
+
+/// Shows what changed since the study was stored; the exit code if it may not go on like that.
+fn refuse_change(
+    known: &StoredStudy,
+    spec: &StudySpec,
+    arguments: &RunArguments,
+    file: &Path,
+    console: &mut Console,
+) -> Result<Option<Exit>, Failure> {
+    let changes = config::difference(&known.spec, spec);
+    if changes.is_empty() {
+        return Ok(None);
+    }
+    console.say(&format!("study `{}` changed since it was last run:", spec.name));
+    for change in &changes {
+        console.say(&format!("  {change}"));
+    }
+    let file = shown(file);
+    match changes.iter().map(|change| change.class).max() {
+        Some(ChangeClass::NeedsFork) => {
+            console.say(&format!("its trials cannot be compared any more: `hpsearch run {file} --fork NAME` starts a new study; or undo the change"));
+            Ok(Some(Exit::StudyChanged))
+        }
+        Some(ChangeClass::NeedsAccept) if !arguments.accept => {
+            console.say(&format!("`hpsearch run {file} --accept` goes on with the new search; or undo the change"));
+            Ok(Some(Exit::StudyChanged))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The study in the store, as the file has it now.
+fn settle(store: &mut SqliteStore, known: Option<StoredStudy>, spec: &StudySpec) -> Result<StoredStudy, Failure> {
+    match known {
+        Some(known) if known.spec == *spec => Ok(known),
+        Some(known) => {
+            let lease = runner::take_lease(store, &known)?;
+            let updated = store.update_spec(&lease, runner::now(), spec);
+            store.release(&lease)?;
+            updated?;
+            Ok(StoredStudy { spec: spec.clone(), ..known })
+        }
+        None => {
+            let now = runner::now();
+            let id = store.create_study(now, spec)?;
+            Ok(StoredStudy { id, spec: spec.clone(), created: now })
+        }
+    }
+}
+
+/// What the screen's thread and the runner's share: written once by the runner's, read by the screen's.
+type Ended = Arc<Mutex<Option<RunnerEnd>>>;
+
+/// Runs with the live leaderboard: the runner on a thread of its own, the screen here, with nothing but the store between them.
+fn on_screen(
+    mut store: SqliteStore,
+    study: &StoredStudy,
+    console: &Console,
+    start: impl for<'a> FnOnce(&'a mut SqliteStore) -> Result<Runner<'a>, RunnerError> + Send,
+) -> Result<(Outcome, Option<i32>), Failure> {
+    let reader = SqliteReader::open(&console.store)?;
+    let ended: Ended = Arc::default();
+    let (inputs_tx, inputs_rx) = crossbeam_channel::bounded::<Result<Sender<Input>, RunnerError>>(1);
+    std::thread::scope(|scope| {
+        let ended_there = Arc::clone(&ended);
+        let running = scope.spawn(move || {
+            let runner = match start(&mut store) {
+                Ok(runner) => runner,
+                Err(error) => {
+                    let _screen_waits = inputs_tx.send(Err(error));
+                    return None;
+                }
+            };
+            let _screen_waits = inputs_tx.send(Ok(runner.inputs()));
+            let outcome = runner.run();
+            let end = match &outcome {
+                Ok(Outcome::Interrupted(_)) => RunnerEnd::Interrupted,
+                Ok(outcome) => RunnerEnd::Finished(outcome.reason().to_owned()),
+                Err(error) => RunnerEnd::Finished(error.to_string()),
+            };
+            *ended_there.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+            Some(outcome)
+        });
+        let inputs = match inputs_rx.recv() {
+            Ok(Ok(inputs)) => inputs,
+            Ok(Err(error)) => return Err(Failure::from(error)),
+            Err(_) => return Err(Failure::new(Exit::Internal, "the runner ended before it began")),
+        };
+        let signals = SignalWatch::start(inputs.clone()).map_err(|source| RunnerError::System { doing: "listen for signals", source })?;
+        let store = console.store.clone();
+        let mut surroundings = Surroundings {
+            mode: TuiMode::Embedded,
+            look: console.look,
+            request: &mut |request| SqliteStore::open(&store)?.request(study.id, runner::now(), &request).map(|_| ()),
+            ended: &|| ended.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            life: &life,
+        };
+        let left = run_tui(Box::new(reader), study.id, &mut surroundings);
+        match &left {
+            Ok(TuiExit::Left) => {}
+            Ok(TuiExit::KillNow) => drop(inputs.send(Input::KillAll)),
+            // Without a screen nobody could stop it any more: it is left in order.
+            Err(_) => drop(inputs.send(Input::Interrupt)),
+        }
+        let outcome = running.join().map_err(|_| Failure::new(Exit::Internal, "the runner panicked; run again to go on"))?;
+        left?;
+        let outcome = outcome.ok_or_else(|| Failure::new(Exit::Internal, "the runner did not start"))?;
+        Ok((outcome?, signals.received()))
+    })
+}
+
+/// Says how it ended, exports if the study says so, and gives the exit code.
+fn conclude(
+    outcome: &Outcome,
+    signal: Option<i32>,
+    study: &StoredStudy,
+    file: &Path,
+    arguments: &RunArguments,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    let reader = SqliteReader::open(&console.store)?;
+    let summary = reader.summary(study.id)?;
+    let name = &study.spec.name;
+    let (file, store) = (shown(file), store_option(console));
+    console.say(&format!("study `{name}`: {}", outcome.reason()));
+    if let Some((trial, value)) = summary.best {
+        let total = count(summary.counts.total(), "trial");
+        console.say(&format!("best of {total}: trial {trial} with {} {}", study.spec.objective().metric, number(value)));
+    }
+    match outcome {
+        Outcome::Finished(_) => {
+            if let (true, Some(directory)) = (study.spec.export.on_finish, &study.spec.export.dir) {
+                export_trial(&reader, &summary, None, directory, console)?;
+            } else if summary.best.is_some() {
+                console.say(&format!("`hpsearch best {name}{store}` shows it, `hpsearch export {name}{store} -o DIR` takes it"));
+            }
+            Ok(Exit::Done)
+        }
+        Outcome::NoValue(_) => {
+            console.say(&format!("`hpsearch trials {name}{store}` says why each trial ended, `hpsearch logs {name} N{store}` what it printed"));
+            Ok(Exit::NoCompletedTrial)
+        }
+        Outcome::TooManyFailures(_) => {
+            console.say(&format!("`hpsearch logs {name} N{store}` shows what trial N printed; raise budget.failures to go on"));
+            Ok(Exit::FailureLimit)
+        }
+        Outcome::Interrupted(_) => {
+            let sets: String = arguments.set.iter().map(|set| format!(" --set '{set}'")).collect();
+            let fork = arguments.fork.as_ref().map_or(String::new(), |fork| format!(" --fork {fork}"));
+            console.say(&format!("nothing is lost; go on with: hpsearch run {file}{sets}{fork}{store}"));
+            Ok(if signal == Some(SIGTERM) { Exit::Terminated } else { Exit::Interrupted })
+        }
+        Outcome::Broken(reason) => Err(Failure::new(Exit::Internal, reason.clone())),
+    }
+}
+
+/// ` --store PATH`, where it is not the default one.
+fn store_option(console: &Console) -> String {
+    if console.store == Path::new("runs/hpsearch.db") { String::new() } else { format!(" --store {}", console.store.display()) }
+}
+
+impl From<RunnerError> for Failure {
+    fn from(error: RunnerError) -> Self {
+        match error {
+            RunnerError::Storage(error) => Failure::from(error),
+            RunnerError::Engine(error) => Failure::new(Exit::Usage, error),
+            RunnerError::System { .. } => Failure::new(Exit::Internal, error),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! `hpsearch train`: trains the model of a `best.toml` again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::TrainArguments;
+use super::console::{Console, shown};
+use super::exit::{Exit, Failure};
+use super::export::directory_of;
+use crate::export::{self, Exported, Recipe};
+use crate::metric::{Metrics, Score};
+use crate::params::Params;
+use crate::reporters::wording::number;
+use crate::runner::errand::{self, Progress};
+use crate::runner::process::own_program;
+use crate::space::Space;
+use crate::study::{Program, StudySpec, ValueRule};
+use crate::time::Timestamp;
+use crate::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
+use crate::wire::{Job, TrainJob, TrialJob};
+
+/// A report of the run, with the checkpoint saved before it.
+struct Report {
+    step: u64,
+    value: f64,
+    metrics: Metrics,
+    checkpoint: Option<PathBuf>,
+}
+
+/// Trains it.
+pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let recipe = read(&arguments.file)?;
+    for file in recipe.changed_files() {
+        console.say(&format!("warning: `{}` is not what it was when this was written: the result may differ", file.display()));
+    }
+    let target = arguments.output.clone().unwrap_or_else(|| directory_of(&arguments.file).join("trained"));
+    let target = std::path::absolute(&target)?;
+    let scratch = target.with_file_name(format!(".{}.training-{}", target.file_name().unwrap_or_default().to_string_lossy(), std::process::id()));
+    fs::create_dir_all(&scratch)?;
+    let done = train_in(&recipe, &scratch, &target, console);
+    let _found_by_the_next_run = fs::remove_dir_all(&scratch);
+    done
+}
+
+fn read(file: &Path) -> Result<Recipe, Failure> {
+    let text = fs::read_to_string(file).map_err(|error| Failure::new(Exit::Usage, error).help(format!("`{}` cannot be read", file.display())))?;
+    let recipe: Recipe = toml::from_str(&text).map_err(|error| {
+        Failure::usage(format!("`{}` is not a best.toml: {error}", file.display())).help("`hpsearch export STUDY -o DIR` writes DIR/best.toml")
+    })?;
+    if recipe.trainer.is_empty() {
+        return Err(
+            Failure::usage("this best.toml is of a command, not of the built-in trainer").help("run its `command` with its `params` yourself")
+        );
+    }
+    Ok(recipe)
+}
+
+fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Console) -> Result<Exit, Failure> {
+    let mut reports: Vec<Report> = Vec::new();
+    let mut saved = None;
+    let job = job(recipe, scratch);
+    errand::run(&own_program(), job, &mut |progress| match progress {
+        Progress::Checkpoint { path, .. } => saved = Some(path),
+        Progress::Report { step, metrics } => {
+            let Some(value) = metrics.get(&recipe.metric) else { return };
+            console.say(&format!("{} {step}: {} {}", recipe.clock.as_str(), recipe.metric, number(value)));
+            reports.push(Report { step, value, metrics, checkpoint: saved.take() });
+        }
+        Progress::Line(_) => {}
+    })?;
+    let chosen = match recipe.rule {
+        ValueRule::Last => reports.last(),
+        ValueRule::Best => reports.iter().min_by_key(|report| Score::new(recipe.direction, report.value)),
+    };
+    let Some(report) = chosen else { return Err(Failure::new(Exit::NoCompletedTrial, "the training reported no value")) };
+    let spec = study_of(recipe);
+    let trial = trial_of(recipe, report.value);
+    let exported = Exported {
+        spec: &spec,
+        trial: &trial,
+        checkpoint: report.checkpoint.as_deref(),
+        step: Some(report.step),
+        metrics: report.metrics.clone(),
+        recipe: Recipe { value: Some(report.value).filter(|value| value.is_finite()), ..recipe.clone() },
+    };
+    export::write(&exported, target)?;
+    let compared = match recipe.value {
+        Some(before) if before == report.value => ", as before".to_owned(),
+        Some(before) => format!("; it was {} before", number(before)),
+        None => String::new(),
+    };
+    console.say(&format!("{} {}{compared}; written to {}", recipe.metric, number(report.value), shown(target)));
+    Ok(Exit::Done)
+}
+
+fn job(recipe: &Recipe, scratch: &Path) -> Job {
+    let trial = TrialJob {
+        study: recipe.study.clone(),
+        trial: TrialNumber(recipe.trial),
+        attempt: AttemptNumber(0),
+        params: Params::new(),
+        device: recipe.device.clone(),
+        seed: recipe.seed,
+        cpu_threads: 1,
+        directory: scratch.to_owned(),
+        resume: None,
+        metric: recipe.metric.clone(),
+        store: PathBuf::new(),
+    };
+    Job::Train(TrainJob {
+        trial,
+        arguments: recipe.trainer_arguments(),
+        data: recipe.data_arguments(),
+        cache: scratch.join("data"),
+        clock: recipe.clock,
+        milestones: recipe.milestones.clone(),
+        until: None,
+        reported: None,
+    })
+}
+
+fn study_of(recipe: &Recipe) -> StudySpec {
+    let program = Program::Trainer { arguments: recipe.trainer_arguments(), data: recipe.data_arguments() };
+    let mut spec = StudySpec::new(&recipe.study, &recipe.metric, recipe.direction, Space::default(), program);
+    spec.value = recipe.rule;
+    spec.step = recipe.clock;
+    spec
+}
+
+fn trial_of(recipe: &Recipe, value: f64) -> Trial {
+    let mut view = crate::view::StudyView::new(&study_of(recipe));
+    let created = crate::event::Event::TrialCreated { trial: TrialNumber(0), params: recipe.params.clone(), origin: Origin::Enqueued(0) };
+    view.apply(Timestamp(0), &created);
+    let mut trial = view.trials.swap_remove(0);
+    trial.number = TrialNumber(recipe.trial);
+    trial.state = TrialState::Complete;
+    trial.value = Some(value);
+    trial.device = Some(recipe.device.clone());
+    trial
+}
