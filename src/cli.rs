@@ -91,7 +91,9 @@ pub enum Verb {
     #[command(after_help = "Examples:\n  hpsearch best digits\n  hpsearch best digits --json | jq .trial.params")]
     Best(BestArguments),
     /// Print what a trial's program printed
-    #[command(after_help = "Examples:\n  hpsearch logs digits 7\n  hpsearch logs digits 7 -f\n  hpsearch logs 7 --attempt 0      the only study of the store")]
+    #[command(
+        after_help = "Examples:\n  hpsearch logs digits 7\n  hpsearch logs digits 7 -f\n  hpsearch logs 7 --attempt 0      the only study of the store"
+    )]
     Logs(LogsArguments),
     /// Write the best trial's checkpoint into a directory, ready for use
     #[command(after_help = "Examples:\n  hpsearch export digits -o model\n  hpsearch export digits -o model --trial 7")]

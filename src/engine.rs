@@ -22,7 +22,7 @@ use crate::policy::{PolicyError, UnknownPolicy};
 use crate::pruners::{self, Pruner};
 use crate::samplers::{self, Sampler};
 use crate::seed::SeedTree;
-use crate::study::{Milestones, Program, StepClock, StudySpec};
+use crate::study::{Milestones, StudySpec};
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 use crate::verdict::Verdict;
@@ -264,7 +264,7 @@ impl Engine {
         if slots.is_empty() {
             return Err(EngineError::NoSlot);
         }
-        let budget = full_trial(&spec);
+        let budget = crate::config::full_trial(&spec);
         let sampler = (samplers::find(&spec.sampler.name)?.build)(&spec.sampler, &spec.space)?;
         let pruner = (pruners::find(&spec.pruner.name)?.build)(&spec.pruner, budget)?;
         let milestones = pruner.milestones(budget);
@@ -352,7 +352,7 @@ impl Engine {
             let Some(attempt) = trial.last_attempt() else { continue };
             let (until, last) = (trial.until, trial.last());
             let verdict = last.and_then(|(step, _)| trial.decision_at(step)).map(|decision| decision.verdict.clone());
-            let place = trial.newest_checkpoint().map_or("from the start".to_owned(), |checkpoint| format!("from step {}", checkpoint.step));
+            let place = trial.resumable_checkpoint().map_or("from the start".to_owned(), |checkpoint| format!("from step {}", checkpoint.step));
             self.emit(Event::AttemptEnded { trial: number, attempt, end: AttemptEnd::Lost, reason: Some("the runner died".to_owned()) });
             match verdict {
                 Some(Verdict::Stop(reason)) => self.finish_trial(number, TrialState::Pruned, None, Some(reason.0)),
@@ -379,17 +379,5 @@ impl Engine {
 
     fn slot_of(&self, trial: TrialNumber, attempt: AttemptNumber) -> Option<usize> {
         self.busy.iter().position(|busy| busy.as_ref().is_some_and(|busy| busy.trial == trial && busy.attempt == attempt))
-    }
-}
-
-/// Clock values of a full trial, where the study fixes them.
-pub fn full_trial(spec: &StudySpec) -> Option<u64> {
-    let Program::Trainer { arguments, .. } = &spec.program else { return None };
-    let number = |key: &str| arguments.get(key).and_then(serde_json::Value::as_f64).filter(|number| *number > 0.0);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive count of epochs or steps")]
-    match spec.step {
-        StepClock::Epoch => number("num_train_epochs").map(|epochs| epochs.ceil() as u64),
-        StepClock::Step => number("max_steps").map(|steps| steps as u64),
-        StepClock::Samples => None,
     }
 }

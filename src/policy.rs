@@ -251,3 +251,67 @@ impl PolicySpec {
         self.options.get(key).and_then(serde_json::Value::as_str).unwrap_or(default)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{pruners, samplers};
+    use serde_json::json;
+
+    fn options(pairs: &[(&str, serde_json::Value)]) -> BTreeMap<String, serde_json::Value> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect()
+    }
+
+    #[test]
+    fn an_alias_is_stored_under_the_name_it_stands_for() {
+        let spec = samplers::resolve("tpe", options(&[("gamma", json!(0.2))])).unwrap();
+        assert_eq!((spec.name.as_str(), spec.alias.as_deref()), ("tpe-independent", Some("tpe")));
+        assert_eq!(spec.float("gamma", 0.1), 0.2);
+        assert_eq!(samplers::resolve("random", BTreeMap::new()).unwrap().alias, None);
+    }
+
+    #[test]
+    fn a_misspelt_name_gets_a_suggestion_and_a_planned_one_is_not_built_yet() {
+        let unknown = samplers::find("randon").unwrap_err();
+        assert_eq!((unknown.suggestion, unknown.not_yet), (Some("random"), false));
+        assert_eq!(unknown.to_string(), "there is no sampler `randon`");
+        let unknown = pruners::find("hyperband").unwrap_err();
+        assert!(unknown.not_yet);
+        assert_eq!(unknown.to_string(), "the pruner `hyperband` is not built yet");
+        assert_eq!(unknown.help(), "there are `asha`, `median`, `none`");
+    }
+
+    #[test]
+    fn all_problems_of_the_options_come_at_once_with_help() {
+        let problems =
+            pruners::resolve("asha", options(&[("reduction_facto", json!(3)), ("mode", json!("halt")), ("brackets", json!(1))])).unwrap_err();
+        let said: Vec<_> = problems.iter().map(|problem| (problem.key.as_deref().unwrap(), problem.message.as_str())).collect();
+        assert_eq!(
+            said,
+            [("mode", "`mode`: `\"halt\"` is not one of `stop`, `promote`"), ("reduction_facto", "`asha` has no option `reduction_facto`")]
+        );
+        assert_eq!(problems[1].help.as_deref(), Some("did you mean `reduction_factor`?"));
+        let problems = samplers::resolve("random", options(&[("gamma", json!(0.1))])).unwrap_err();
+        assert_eq!(problems[0].help.as_deref(), Some("`random` has no options"));
+    }
+
+    #[test]
+    fn names_are_unique_and_written_defaults_pass_their_own_check() {
+        fn check<Build>(entries: &[Entry<Build>], not_yet: &[&str]) {
+            let mut names: Vec<&str> = entries.iter().flat_map(|entry| std::iter::once(&entry.name).chain(entry.aliases)).copied().collect();
+            names.extend(not_yet);
+            let count = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), count);
+            for option in entries.iter().flat_map(|entry| entry.options) {
+                // A default that is no value is described in words.
+                if let Ok(value) = serde_json::from_str::<serde_json::Value>(option.default) {
+                    assert_eq!(option.kind.check(&value), Ok(()), "{}", option.name);
+                }
+            }
+        }
+        check(samplers::SAMPLERS, samplers::NOT_YET);
+        check(pruners::PRUNERS, pruners::NOT_YET);
+    }
+}

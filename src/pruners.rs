@@ -66,6 +66,12 @@ pub trait Pruner: Send {
         None
     }
 
+    /// Called when nothing new will be sampled, nothing runs and nothing is promoted: what to run so that the study ends
+    /// with a complete trial. Pruners that pause need it: fewer trials than a ladder has room for leave all of them paused.
+    fn conclude(&self, _ask: &PromotionAsk<'_>) -> Option<Promotion> {
+        None
+    }
+
     /// Where a trial of `budget` clock values (if that is known) must report.
     fn milestones(&self, budget: Option<u64>) -> Milestones;
 

@@ -152,9 +152,11 @@ impl Trial {
         self.curve.last().copied()
     }
 
-    /// The newest checkpoint.
-    pub fn newest_checkpoint(&self) -> Option<&Checkpoint> {
-        self.checkpoints.last()
+    /// The checkpoint to go on from: the newest whose step was reported. One saved just before its report was lost with
+    /// the runner would let that report be missing for ever.
+    pub fn resumable_checkpoint(&self) -> Option<&Checkpoint> {
+        let reported = self.last().map_or(0, |(step, _)| step);
+        self.checkpoints.iter().rfind(|checkpoint| checkpoint.step <= reported)
     }
 
     /// The decision given at `step`, if one was.

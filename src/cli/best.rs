@@ -75,7 +75,7 @@ pub fn value_step(spec: &StudySpec, trial: &Trial) -> Option<u64> {
 
 /// The checkpoint of the trial's value, else its newest.
 pub fn checkpoint_of_value(trial: &Trial, step: Option<u64>) -> Option<&Checkpoint> {
-    trial.checkpoints.iter().find(|checkpoint| Some(checkpoint.step) == step).or_else(|| trial.newest_checkpoint())
+    trial.checkpoints.iter().find(|checkpoint| Some(checkpoint.step) == step).or_else(|| trial.checkpoints.last())
 }
 
 fn json(trial: &Trial, metrics: Metrics, step: Option<u64>) -> BestTrialJson {

@@ -50,7 +50,13 @@ impl Console {
             (false, 0) => Talk::Normal,
             (false, _) => Talk::Verbose,
         };
-        Console { store: common.store.clone(), talk, out: BufWriter::new(stdout.lock()), room, look: Look::from_environment(|name| env::var(name).ok()) }
+        Console {
+            store: common.store.clone(),
+            talk,
+            out: BufWriter::new(stdout.lock()),
+            room,
+            look: Look::from_environment(|name| env::var(name).ok()),
+        }
     }
 
     /// The store for reading.

@@ -81,7 +81,12 @@ fn ndarray() -> Option<Found> {
 
 /// NVIDIA GPUs: by the driver's own list, else (in containers it may be hidden) by their device files.
 fn nvidia(gpus: &Path, dev: &Path) -> Vec<Found> {
-    let mut names: Vec<(u32, String)> = entries(gpus).into_iter().filter_map(|gpu| fs::read_to_string(gpus.join(gpu).join("information")).ok()).zip(0..).map(|(text, index)| (minor(&text).unwrap_or(index), model(&text))).collect();
+    let mut names: Vec<(u32, String)> = entries(gpus)
+        .into_iter()
+        .filter_map(|gpu| fs::read_to_string(gpus.join(gpu).join("information")).ok())
+        .zip(0..)
+        .map(|(text, index)| (minor(&text).unwrap_or(index), model(&text)))
+        .collect();
     if names.is_empty() {
         let minors = entries(dev).into_iter().filter_map(|file| file.strip_prefix("nvidia")?.parse().ok());
         names = minors.map(|minor: u32| (minor, "NVIDIA GPU".to_owned())).collect();
@@ -89,7 +94,10 @@ fn nvidia(gpus: &Path, dev: &Path) -> Vec<Found> {
     names.sort();
     let note = if cfg!(feature = "cuda") { "can use it" } else { "this binary was built without `cuda`; commands run" };
     // CUDA numbers the visible devices from 0, whatever their device files are called.
-    (0..).zip(names).map(|(index, (_, description))| Found { name: format!("cuda:{index}"), description, usable: cfg!(feature = "cuda"), note }).collect()
+    (0..)
+        .zip(names)
+        .map(|(index, (_, description))| Found { name: format!("cuda:{index}"), description, usable: cfg!(feature = "cuda"), note })
+        .collect()
 }
 
 fn entries(directory: &Path) -> Vec<String> {

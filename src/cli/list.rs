@@ -38,8 +38,12 @@ struct OptionLine {
 /// Lists them.
 pub fn list(arguments: &ListArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (entries, later) = match arguments.what {
-        Listed::Samplers => (samplers::SAMPLERS.iter().map(|entry| policy(entry.name, entry.aliases, entry.summary, entry.options)).collect(), samplers::NOT_YET),
-        Listed::Pruners => (pruners::PRUNERS.iter().map(|entry| policy(entry.name, entry.aliases, entry.summary, entry.options)).collect(), pruners::NOT_YET),
+        Listed::Samplers => {
+            (samplers::SAMPLERS.iter().map(|entry| policy(entry.name, entry.aliases, entry.summary, entry.options)).collect(), samplers::NOT_YET)
+        }
+        Listed::Pruners => {
+            (pruners::PRUNERS.iter().map(|entry| policy(entry.name, entry.aliases, entry.summary, entry.options)).collect(), pruners::NOT_YET)
+        }
         Listed::Tasks => (tasks(), &[][..]),
     };
     match OutputForm::from(arguments.json) {
@@ -50,7 +54,8 @@ pub fn list(arguments: &ListArguments, console: &mut Console) -> Result<Exit, Fa
 }
 
 fn policy(name: &'static str, aliases: &'static [&'static str], summary: &'static str, options: &'static [OptionSpec]) -> Line {
-    let option = |option: &OptionSpec| OptionLine { name: option.name, values: option.kind.describe(), default: option.default, summary: option.summary };
+    let option =
+        |option: &OptionSpec| OptionLine { name: option.name, values: option.kind.describe(), default: option.default, summary: option.summary };
     Line { name, aliases, summary, options: options.iter().map(option).collect(), metrics: &[] }
 }
 

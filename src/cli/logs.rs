@@ -58,7 +58,14 @@ fn attempt(asked: Option<u32>, trial: &Trial) -> Result<AttemptNumber, Failure> 
 }
 
 /// Prints what is added to the log until the attempt is over.
-fn follow(reader: &dyn StorageReader, study: StudyId, number: TrialNumber, attempt: AttemptNumber, log: &mut File, console: &mut Console) -> Result<(), Failure> {
+fn follow(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    number: TrialNumber,
+    attempt: AttemptNumber,
+    log: &mut File,
+    console: &mut Console,
+) -> Result<(), Failure> {
     loop {
         // Asked before reading: what is written between the last read and the end is not missed.
         let running = reader.trial(study, number)?.is_some_and(|trial| trial.state == TrialState::Running && trial.last_attempt() == Some(attempt));

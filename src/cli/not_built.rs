@@ -6,8 +6,30 @@ use super::{CheckArguments, ExportArguments, PredictArguments, RunArguments, Tra
 
 /// Verbs of later steps. The command line does not know them; asked for one, it says so.
 pub const LATER: &[&str] = &[
-    "init", "curves", "importance", "explain", "diff", "plot", "report", "export-data", "generate", "enqueue", "pause", "resume", "retry", "extend",
-    "continue", "note", "track", "ask-tell", "doctor", "du", "gc", "verify", "completions", "man",
+    "init",
+    "curves",
+    "importance",
+    "explain",
+    "diff",
+    "plot",
+    "report",
+    "export-data",
+    "generate",
+    "enqueue",
+    "pause",
+    "resume",
+    "retry",
+    "extend",
+    "continue",
+    "note",
+    "track",
+    "ask-tell",
+    "doctor",
+    "du",
+    "gc",
+    "verify",
+    "completions",
+    "man",
 ];
 
 /// The refusal.

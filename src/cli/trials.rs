@@ -45,11 +45,7 @@ fn columns(study: &StudySummary, trials: &[Trial]) -> Vec<Column> {
     let mut columns = vec![
         Column::new("trial", Align::Right, cells(&|trial| trial.number.to_string())),
         Column::new("state", Align::Left, cells(&|trial| trial.state.as_str().to_owned())),
-        Column::new(
-            one_line(&study.spec.objective().metric),
-            Align::Point,
-            cells(&|trial| shown_value(trial).map_or_else(String::new, number)),
-        ),
+        Column::new(one_line(&study.spec.objective().metric), Align::Point, cells(&|trial| shown_value(trial).map_or_else(String::new, number))),
         Column::new(study.spec.step.as_str(), Align::Right, cells(&|trial| trial.last().map_or_else(String::new, |(step, _)| step.to_string()))),
         Column::new("time", Align::Right, cells(&|trial| if trial.busy_micros > 0 { duration(micros(trial.busy_micros)) } else { String::new() })),
     ];

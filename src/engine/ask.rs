@@ -117,7 +117,7 @@ impl Engine {
             slot: self.slots[index].clone(),
             params: trial.params.clone(),
             seed: self.seeds.number(&format!("trial/{number}")),
-            resume: trial.newest_checkpoint().cloned(),
+            resume: trial.resumable_checkpoint().cloned(),
             until,
             milestones: self.milestones.clone(),
         };

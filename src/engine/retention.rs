@@ -1,21 +1,22 @@
 //! Which checkpoints stay: a running trial's newest and best, and the best trials' best.
 
 use super::{Effect, Engine};
+use crate::checkpoint::Checkpoint;
 use crate::event::Event;
 use crate::metric::Score;
 use crate::trial::{Trial, TrialNumber, TrialState};
 
 impl Engine {
-    /// Keeps the newest checkpoint of a running trial (to go on from) and its best one (to export).
+    /// Keeps a running trial's checkpoint to go on from, its best one (to export), and those not yet reported.
     pub(super) fn drop_superseded(&mut self, number: TrialNumber) {
         if self.spec.checkpoints.keep_best.is_none() {
             return;
         }
         let Some(trial) = self.view.trial(number) else { return };
-        let best = self.best_checkpoint(trial);
-        let last = trial.checkpoints.len().saturating_sub(1);
-        let dropped = trial.checkpoints.iter().enumerate().filter(|(index, _)| *index != last && Some(*index) != best);
-        let paths: Vec<_> = dropped.map(|(_, checkpoint)| checkpoint.path.clone()).collect();
+        let Some(resumable) = trial.resumable_checkpoint() else { return };
+        let best = self.best_checkpoint(trial).and_then(|index| trial.checkpoints.get(index));
+        let superseded = |checkpoint: &&Checkpoint| checkpoint.step <= resumable.step && *checkpoint != resumable && Some(*checkpoint) != best;
+        let paths: Vec<_> = trial.checkpoints.iter().filter(superseded).map(|checkpoint| checkpoint.path.clone()).collect();
         for path in paths {
             self.drop_checkpoint(number, path);
         }

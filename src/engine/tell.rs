@@ -111,7 +111,7 @@ impl Engine {
 
     fn requeue(&mut self, number: TrialNumber, why: &str) {
         let Some(trial) = self.view.trial(number) else { return };
-        let place = trial.newest_checkpoint().map_or("from the start".to_owned(), |checkpoint| format!("from step {}", checkpoint.step));
+        let place = trial.resumable_checkpoint().map_or("from the start".to_owned(), |checkpoint| format!("from step {}", checkpoint.step));
         self.emit(Event::TrialQueued { trial: number, until: trial.until, reason: format!("{why}; goes on {place}") });
     }
 

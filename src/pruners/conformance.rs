@@ -1,1 +1,238 @@
-//! To be written.
+//! What every pruner must hold, whatever its rule: the suite that an implementor runs (each line of `PRUNERS` does).
+
+use super::{Case, Promotion, PromotionAsk, Pruner, PrunerEntry};
+use crate::history::History;
+use crate::metric::Direction;
+use crate::params::Params;
+use crate::samplers::conformance::trial_of;
+use crate::seed::SeedTree;
+use crate::study::PolicySpec;
+use crate::trial::{Trial, TrialNumber, TrialState};
+use crate::verdict::Verdict;
+
+/// Runs the suite with the options of `spec` (`entry.defaults()` for none). The error is a sentence about the first thing
+/// that does not hold.
+///
+/// - A verdict is a function of the case; a stop and a pause have their reason.
+/// - NaN, infinities, equal values, no reports, skipped and enormous steps do no harm.
+/// - A trial as good as the best at every step is never stopped; a worse value never gets a milder verdict, and NaN is
+///   the worst.
+/// - Only paused trials are promoted, to a step ahead of their last, and NaN never.
+/// - Milestones ascend and lie within the budget.
+pub fn check(entry: &PrunerEntry, spec: &PolicySpec) -> Result<(), String> {
+    let pruner = (entry.build)(spec, Some(BUDGET)).map_err(|error| error.to_string())?;
+    for direction in [Direction::Minimize, Direction::Maximize] {
+        let suite = Suite { name: entry.name, pruner: pruner.as_ref(), direction };
+        suite.any_history_is_survived()?;
+        suite.the_best_is_never_stopped()?;
+        suite.worse_is_never_treated_better()?;
+        suite.promotions_go_ahead()?;
+    }
+    Suite { name: entry.name, pruner: pruner.as_ref(), direction: Direction::Minimize }.milestones_ascend_within_the_budget()
+}
+
+/// Clock values of a full trial in the suite.
+const BUDGET: u64 = 27;
+
+struct Suite<'a> {
+    name: &'static str,
+    pruner: &'a dyn Pruner,
+    direction: Direction,
+}
+
+impl Suite<'_> {
+    fn any_history_is_survived(&self) -> Result<(), String> {
+        let mut histories: Vec<Vec<Trial>> = vec![Vec::new()];
+        let curves = odd_curves();
+        for curve in &curves {
+            for state in TrialState::ALL {
+                histories.push((0..12).map(|number| trial(number, state, curve)).collect());
+            }
+        }
+        histories.push((0..60).map(|number| trial(number, TrialState::ALL[pick(number, 6)], &curves[pick(number * 7, curves.len())])).collect());
+        for history in histories {
+            for curve in &curves {
+                for (step, _) in curve.iter().chain(&[(0, 0.0), (2, 0.0)]) {
+                    self.verdict(&history, curve, *step)?;
+                }
+            }
+            self.promotion(&history)?;
+        }
+        Ok(())
+    }
+
+    fn the_best_is_never_stopped(&self) -> Result<(), String> {
+        let others: Vec<Trial> = (0..30).map(|number| trial(number, finished(number), &wavy_curve(number, self.direction))).collect();
+        for number in 0..others.len() {
+            // As good as the best at every step: equal to it.
+            let best: Vec<(u64, f64)> = (1..=BUDGET).map(|step| (step, self.best_at(&others, step))).collect();
+            for upto in 1..=best.len() {
+                let (step, value) = best[upto - 1];
+                if let Verdict::Stop(reason) = self.verdict(&others[..number], &best[..upto], step)? {
+                    return self.fails(format!("the best trial ({value} at step {step}, after {number} others) was stopped: {reason}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn worse_is_never_treated_better(&self) -> Result<(), String> {
+        let losses = [f64::NEG_INFINITY, -1.0, 0.2, 0.5, 0.8, 9.0, f64::INFINITY, f64::NAN];
+        for count in [0, 1, 2, 5, 30] {
+            let others: Vec<Trial> = (0..count).map(|number| trial(number, finished(number), &wavy_curve(number, self.direction))).collect();
+            for step in 1..=BUDGET {
+                let mut mildest = 0;
+                for loss in losses {
+                    let curve: Vec<(u64, f64)> = (1..=step).map(|at| (at, self.direction.loss(loss))).collect();
+                    let severity = severity(&self.verdict(&others, &curve, step)?);
+                    if severity < mildest {
+                        return self.fails(format!("at step {step} after {count} others a loss of {loss} fares better than a smaller one"));
+                    }
+                    mildest = severity;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Promotes until nothing is left, from rungs with every kind of trial.
+    fn promotions_go_ahead(&self) -> Result<(), String> {
+        let mut trials: Vec<Trial> = (0..60)
+            .map(|number| {
+                let steps = [1, 3, 9, 27][pick(number, 4)];
+                let state = if pick(number * 5, 7) == 0 { TrialState::ALL[pick(number, 6)] } else { TrialState::Paused };
+                let curve: Vec<(u64, f64)> = wavy_curve(number, self.direction).into_iter().take(steps).collect();
+                let nan = vec![(1, f64::NAN)];
+                trial(number, state, if pick(number, 11) == 0 { &nan } else { &curve })
+            })
+            .collect();
+        for _ in 0..1000 {
+            let Some(number) = self.promotion(&trials)? else { return Ok(()) };
+            trials[number.index()].state = TrialState::Running;
+        }
+        self.fails("60 trials were promoted 1000 times although none came back".to_owned())
+    }
+
+    fn milestones_ascend_within_the_budget(&self) -> Result<(), String> {
+        for budget in [Some(1), Some(2), Some(10), Some(BUDGET), Some(u64::MAX), None] {
+            let milestones = self.pruner.milestones(budget);
+            let ascend = milestones.at.windows(2).all(|pair| pair[0] < pair[1]);
+            let within = milestones.at.iter().all(|step| budget.is_none_or(|budget| *step <= budget));
+            if !ascend || !within || milestones.every == Some(0) {
+                return self.fails(format!("the milestones of a trial of {budget:?} steps are {milestones:?}"));
+            }
+        }
+        for number in 0..30 {
+            let first = self.pruner.first_rung(TrialNumber(number));
+            if first.is_some_and(|rung| rung == 0 || !self.pruner.milestones(Some(BUDGET)).at.contains(&rung)) {
+                return self.fails(format!("trial {number} pauses first at {first:?}, which is no milestone"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The verdict on a running trial with `curve`, asked for twice.
+    fn verdict(&self, others: &[Trial], curve: &[(u64, f64)], step: u64) -> Result<Verdict, String> {
+        let mut trials = others.to_vec();
+        trials.push(trial(others.len() as u64, TrialState::Running, curve));
+        let case = Case { history: History::of(&trials, self.direction), trial: &trials[others.len()], step };
+        let verdict = self.pruner.judge(&case);
+        if verdict != self.pruner.judge(&case) {
+            return self.fails(format!("the same case at step {step} had two verdicts"));
+        }
+        if verdict.reason().is_some_and(|reason| reason.0.is_empty()) {
+            return self.fails(format!("the verdict `{}` at step {step} has an empty reason", verdict.word()));
+        }
+        Ok(verdict)
+    }
+
+    /// The trial that is promoted, if one is, after checks.
+    fn promotion(&self, trials: &[Trial]) -> Result<Option<TrialNumber>, String> {
+        let ask = PromotionAsk { history: History::of(trials, self.direction) };
+        let promotion = self.pruner.promote(&ask, &mut SeedTree::new(0).stream("pruner/0"));
+        if promotion != self.pruner.promote(&ask, &mut SeedTree::new(0).stream("pruner/0")) {
+            return self.fails("the same question had two promotions".to_owned());
+        }
+        self.check_promotion(trials, self.pruner.conclude(&ask))?;
+        self.check_promotion(trials, promotion)
+    }
+
+    fn check_promotion(&self, trials: &[Trial], promotion: Option<Promotion>) -> Result<Option<TrialNumber>, String> {
+        match promotion {
+            None => Ok(None),
+            Some(Promotion::Clone { from, .. }) if from.index() < trials.len() => Ok(Some(from)),
+            Some(Promotion::Clone { from, .. }) => self.fails(format!("trial {from} is cloned, and there is none")),
+            Some(Promotion::Resume { trial: number, until, .. }) => {
+                let Some(trial) = trials.get(number.index()) else { return self.fails(format!("trial {number} is promoted, and there is none")) };
+                let (last, value) = trial.last().unwrap_or((0, f64::NAN));
+                if trial.state != TrialState::Paused || value.is_nan() || until.is_some_and(|until| until <= last) {
+                    let state = trial.state.as_str();
+                    return self.fails(format!("trial {number}, {state} with {value} at step {last}, is promoted to {until:?}"));
+                }
+                Ok(Some(number))
+            }
+        }
+    }
+
+    fn best_at(&self, trials: &[Trial], step: u64) -> f64 {
+        let history = History::of(trials, self.direction);
+        let best = trials.iter().filter_map(|trial| history.best_until(trial, step)).min();
+        best.map_or(f64::NAN, |score| self.direction.loss(score.loss()))
+    }
+
+    fn fails<T>(&self, what: String) -> Result<T, String> {
+        Err(format!("pruner `{}` ({}): {what}", self.name, self.direction.as_str()))
+    }
+}
+
+fn severity(verdict: &Verdict) -> u8 {
+    match verdict {
+        Verdict::Continue(_) => 0,
+        Verdict::Pause(_) => 1,
+        Verdict::Stop(_) => 2,
+    }
+}
+
+fn trial(number: u64, state: TrialState, curve: &[(u64, f64)]) -> Trial {
+    let value = curve.last().filter(|_| state == TrialState::Complete).map(|(_, value)| *value);
+    Trial { curve: curve.to_vec(), ..trial_of(number, Params::new(), state, value) }
+}
+
+/// Most complete, some pruned, as after a while.
+fn finished(number: u64) -> TrialState {
+    if number % 4 == 3 { TrialState::Pruned } else { TrialState::Complete }
+}
+
+fn pick(number: u64, of: usize) -> usize {
+    usize::try_from(number % of as u64).unwrap_or(0)
+}
+
+/// A curve of losses between 0 and 1 that falls, with a wave of its own.
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
+fn wavy_curve(number: u64, direction: Direction) -> Vec<(u64, f64)> {
+    let end = ((number * 37) % 50) as f64 / 100.0;
+    let loss = |step: u64| end + 0.4 / step as f64 + 0.1 * ((step + number) as f64).sin().abs();
+    (1..=BUDGET).map(|step| (step, direction.loss(loss(step)))).collect()
+}
+
+fn odd_curves() -> Vec<Vec<(u64, f64)>> {
+    vec![
+        vec![],
+        vec![(0, 1.0)],
+        vec![(1, f64::NAN)],
+        vec![(1, f64::INFINITY), (3, f64::NEG_INFINITY), (9, f64::NAN)],
+        vec![(1, 0.5), (2, 0.5), (3, 0.5), (4, 0.5)],
+        vec![(2, 0.3), (7, 0.2), (26, f64::MIN_POSITIVE), (27, -0.0)],
+        vec![(u64::MAX - 1, f64::MAX), (u64::MAX, f64::MIN)],
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_pruner_of_the_table_holds_the_contract() {
+        for entry in super::super::PRUNERS {
+            assert_eq!(super::check(entry, &entry.defaults()), Ok(()));
+        }
+    }
+}

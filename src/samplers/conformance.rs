@@ -9,10 +9,12 @@ use crate::params::{Params, Value};
 use crate::policy::PolicyError;
 use crate::seed::SeedTree;
 use crate::space::{Condition, Dimension, Distribution, Scale, Space};
+use crate::study::PolicySpec;
 use crate::time::Timestamp;
 use crate::trial::{Origin, Trial, TrialNumber, TrialState};
 
-/// Runs the suite with the entry's default options. The error is a sentence about the first thing that does not hold.
+/// Runs the suite with the options of `spec` (`entry.defaults()` for none). The error is a sentence about the first thing
+/// that does not hold.
 ///
 /// - A point passes [`Space::check`], on every kind of axis and with conditions of two levels.
 /// - The same arguments give the same point; other numbers (with their streams) give other points, unless all points
@@ -20,9 +22,9 @@ use crate::trial::{Origin, Trial, TrialNumber, TrialState};
 /// - Histories full of NaN, infinities, equal values, failed, pruned, paused and running trials do no harm.
 /// - Fixed values are kept where they are active and valid, and ignored elsewhere.
 /// - A sampler that exhausts gives each point of a finite space exactly once, also when some are lost and asked again.
-pub fn check(entry: &SamplerEntry) -> Result<(), String> {
+pub fn check(entry: &SamplerEntry, spec: &PolicySpec) -> Result<(), String> {
     for (name, space) in spaces() {
-        let sampler = match (entry.build)(&entry.defaults(), &space) {
+        let sampler = match (entry.build)(spec, &space) {
             Ok(sampler) => sampler,
             Err(PolicyError::Unsuitable { .. }) => continue,
             Err(error) => return Err(format!("{name}: {error}")),
@@ -225,6 +227,7 @@ pub fn trial_of(number: u64, params: Params, state: TrialState, value: Option<f6
         decisions: Vec::new(),
         checkpoints: Vec::new(),
         attempts: 1,
+        failures: 0,
         device: None,
         until: None,
         reason: None,
@@ -294,7 +297,7 @@ mod tests {
     #[test]
     fn every_sampler_of_the_table_holds_the_contract() {
         for entry in super::super::SAMPLERS {
-            assert_eq!(super::check(entry), Ok(()));
+            assert_eq!(super::check(entry, &entry.defaults()), Ok(()));
         }
     }
 }

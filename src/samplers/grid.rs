@@ -181,6 +181,11 @@ mod tests {
     }
 
     #[test]
+    fn the_random_order_holds_the_contract_of_samplers_too() {
+        assert_eq!(crate::samplers::conformance::check(&ENTRY, &ENTRY.defaults().with("order", "random")), Ok(()));
+    }
+
+    #[test]
     fn enqueued_points_off_the_grid_do_not_displace_cells_and_cells_among_them_are_not_repeated() {
         let grid = Grid::new(&PolicySpec::named("grid").with("points", 2), &space()).unwrap();
         let mut off = Params::new();

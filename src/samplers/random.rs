@@ -52,7 +52,7 @@ mod tests {
         (0..DRAWS).map(draw).collect()
     }
 
-    /// Chi-squared of equally likely bins; `None` where the value has no bin.
+    /// Chi-squared of the counts in equally likely bins.
     fn chi_squared(values: &[Value], bins: usize, bin_of: impl Fn(&Value) -> usize) -> f64 {
         let mut counts = vec![0.0; bins];
         for value in values {

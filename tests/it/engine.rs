@@ -56,10 +56,9 @@ fn loss(params: &Params, step: u64) -> f64 {
 }
 
 /// What a study decided, without times, places and attempts.
-fn decisions(view: &StudyView) -> Vec<(Params, TrialState, Option<f64>, Vec<(u64, f64)>, Vec<String>)> {
+fn decisions(view: &StudyView) -> Vec<String> {
     let of = |trial: &Trial| {
-        let verdicts = trial.decisions.iter().map(|decision| format!("{} {:?}", decision.step, decision.verdict)).collect();
-        (trial.params.clone(), trial.state, trial.value, trial.curve.clone(), verdicts)
+        format!("{} {:?} {:?} {:?} {:?}", trial.params, trial.state, trial.value, trial.curve, trial.decisions)
     };
     view.trials.iter().map(of).collect()
 }
@@ -78,7 +77,8 @@ fn assert_sound(run: &Run, simulation: &Simulation) {
             }
         }
     }
-    assert_eq!(folded, run.view, "the journal folds to the state");
+    // Compared as text: NaN reports are equal to themselves there.
+    assert_eq!(format!("{folded:?}"), format!("{:?}", run.view), "the journal folds to the state");
     assert_eq!(created, (0..created.len() as u64).collect::<Vec<_>>());
     finished.sort_unstable();
     assert_eq!(finished, created, "each trial ends exactly once");
@@ -221,7 +221,7 @@ fn a_finished_study_goes_on_when_its_budget_is_raised_and_rests_when_it_is_not()
     simulation.spec.budget.trials = Some(10);
     let extended = simulation.run(&first.turns).unwrap();
     assert_eq!(extended.view.trials.len(), 10);
-    assert_eq!(extended.view.trials[..6], first.view.trials[..]);
+    assert_eq!(decisions(&extended.view)[..6], decisions(&first.view)[..]);
 }
 
 #[test]

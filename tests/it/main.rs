@@ -1,3 +1,5 @@
 //! All integration tests in one binary: linking is what makes them slow.
 
 mod engine;
+mod tui;
+mod verbs;

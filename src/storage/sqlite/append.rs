@@ -255,6 +255,9 @@ impl<'a> Append<'a> {
     fn end(&self, id: i64, attempt: AttemptNumber, end: &AttemptEnd, reason: Option<&str>) -> Result<(), Fault> {
         let sql = "UPDATE attempt SET ended_at = ?3, outcome = ?4, reason = ?5 WHERE trial_id = ?1 AND attempt = ?2";
         self.execute(sql, params![id, attempt.0, self.now.0, to_json(end)?, reason])?;
+        if matches!(end, AttemptEnd::Failed(_)) {
+            self.execute("UPDATE trial SET failures = failures + 1 WHERE id = ?1", params![id])?;
+        }
         if *end != AttemptEnd::Lost {
             let sql = "UPDATE trial SET busy_micros = busy_micros + max(?2 - coalesce(started_at, ?2), 0) WHERE id = ?1";
             self.execute(sql, params![id, self.now.0])?;

@@ -97,7 +97,7 @@ impl<'a> Loader<'a> {
     fn rows(&self, first: i64, last: i64) -> Result<Vec<Trial>, Fault> {
         let mut statement = self.connection.prepare_cached(
             "SELECT t.id, t.state, t.origin, v.trial_id, v.value, t.last_metrics, t.attempts, t.device, t.until, t.reason, t.created_at,
-                    t.started_at, t.finished_at, t.busy_micros
+                    t.started_at, t.finished_at, t.busy_micros, t.failures
              FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id",
         )?;
         let mut rows = statement.query(params![first, last])?;
@@ -195,6 +195,7 @@ fn trial(row: &Row<'_>) -> Result<Trial, Fault> {
         decisions: Vec::new(),
         checkpoints: Vec::new(),
         attempts: from_integer(row.get(6)?, || place("attempts"))?,
+        failures: from_integer(row.get(14)?, || place("failures"))?,
         device: device.map_err(|unknown| Fault::corrupt(place("device"), unknown))?,
         until: row.get::<_, Option<i64>>(8)?.map(|until| from_integer(until, || place("until"))).transpose()?,
         reason: row.get(9)?,

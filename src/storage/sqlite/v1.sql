@@ -39,6 +39,7 @@ CREATE TABLE trial (
     state        TEXT NOT NULL CHECK (state IN ('queued', 'running', 'paused', 'complete', 'pruned', 'failed')),
     origin       TEXT NOT NULL CHECK (json_valid(origin)),
     attempts     INTEGER NOT NULL DEFAULT 0,
+    failures     INTEGER NOT NULL DEFAULT 0,                       -- attempts that ended in failure
     device       TEXT,                                             -- of the last attempt
     until        INTEGER,                                          -- clock value where it shall pause
     reason       TEXT,
