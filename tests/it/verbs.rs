@@ -286,7 +286,7 @@ fn an_unknown_study_is_answered_with_the_names_there_are() {
 #[test]
 fn a_study_file_stands_for_its_study() {
     let scene = Scene::digits();
-    let text = "[study]\nname = \"digits\"\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[space]\nx = { float = [0.0, 1.0] }\n[command]\nrun = [\"true\"]\n";
+    let text = "[study]\nname = \"digits\"\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 24\n[space]\nx = { float = [0.0, 1.0] }\n[command]\nrun = [\"true\"]\n";
     std::fs::write(scene.directory.path().join("mine.toml"), text).unwrap();
     assert_eq!(scene.json(&["trials", "mine.toml", "--json"])["study"], "digits");
     assert_eq!(scene.run(&["trials", "other.toml"]).code, 2);
@@ -316,9 +316,9 @@ fn verbs_of_later_steps_are_refused_by_name_and_unknown_ones_with_a_suggestion()
     let directory = tempfile::tempdir().unwrap();
     let later = Ran::of(command(directory.path(), &["plot", "digits", "--html"]).output().unwrap());
     assert_eq!((later.code, later.err.as_str()), (2, "error: `hpsearch plot` is not built yet\nhelp: `hpsearch --help` lists what is\n"));
-    let unknown = Ran::of(command(directory.path(), &["trails"]).output().unwrap());
+    let unknown = Ran::of(command(directory.path(), &["watsh"]).output().unwrap());
     assert_eq!(unknown.code, 2);
-    assert!(unknown.err.contains("tip: a similar subcommand exists: 'trials'"), "{}", unknown.err);
+    assert!(unknown.err.contains("tip: a similar subcommand exists: 'watch'"), "{}", unknown.err);
 }
 
 #[test]
