@@ -354,9 +354,11 @@ impl Engine {
             let verdict = last.and_then(|(step, _)| trial.decision_at(step)).map(|decision| decision.verdict.clone());
             let place = trial.resumable_checkpoint().map_or("from the start".to_owned(), |checkpoint| format!("from step {}", checkpoint.step));
             self.emit(Event::AttemptEnded { trial: number, attempt, end: AttemptEnd::Lost, reason: Some("the runner died".to_owned()) });
+            // A pause counts if the attempt was to reach it; otherwise it is the one that this attempt was resumed from.
+            let pauses = until.zip(last).is_some_and(|(until, (step, _))| until <= step);
             match verdict {
                 Some(Verdict::Stop(reason)) => self.finish_trial(number, TrialState::Pruned, None, Some(reason.0)),
-                Some(Verdict::Pause(reason)) => self.emit(Event::TrialPaused { trial: number, reason: reason.0 }),
+                Some(Verdict::Pause(reason)) if pauses => self.emit(Event::TrialPaused { trial: number, reason: reason.0 }),
                 _ => self.emit(Event::TrialQueued { trial: number, until, reason: format!("its runner died; goes on {place}") }),
             }
         }

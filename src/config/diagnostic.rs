@@ -169,7 +169,9 @@ impl Diagnostics {
             .map(|(count, noun)| counted(count, noun))
             .collect();
         let name = self.sources.first().map_or("the study", |source| source.name.as_str());
-        format!("{} in {}", if counts.is_empty() { "no problems".to_owned() } else { counts.join(" and ") }, normalize_untrusted_str(name))
+        let counts = if counts.is_empty() { "no problems".to_owned() } else { counts.join(" and ") };
+        let overridden = self.list.iter().any(|diagnostic| diagnostic.place.is_some_and(|place| place.source > 0));
+        format!("{counts} in {}{}", normalize_untrusted_str(name), if overridden { " and its --set overrides" } else { "" })
     }
 
     fn group<'a>(&'a self, diagnostic: &'a Diagnostic) -> Group<'a> {
@@ -182,7 +184,7 @@ impl Diagnostics {
             Some(place) => elements.extend(self.snippets(diagnostic, place)),
             None => elements.extend(self.sources.first().map(|source| Element::Origin(Origin::path(&source.name)))),
         }
-        elements.extend(diagnostic.help.iter().map(|help| Element::Message(Level::HELP.message(normalize_untrusted_str(help)))));
+        elements.extend(diagnostic.help.iter().map(|help| Element::Message(Level::HELP.message(wrapped(&normalize_untrusted_str(help))))));
         Group::with_title(level.primary_title(one_line(&diagnostic.message))).elements(elements)
     }
 
@@ -225,6 +227,31 @@ fn annotation<'a>(source: &'a Source, place: Place, kind: AnnotationKind, label:
     let end = text.floor_char_boundary(place.end.min(text.len())).max(start);
     let end = text[start..end].find('\n').map_or(end, |newline| start + newline);
     kind.span(start..end).label(label)
+}
+
+/// Advice in lines of a narrow terminal, broken outside of backticks; the renderer indents what follows a newline.
+fn wrapped(text: &str) -> String {
+    const WIDTH: usize = 66;
+    let mut lines = String::new();
+    let mut column = 0;
+    let mut quoted = false;
+    let breakable = |c: char| {
+        quoted ^= c == '`';
+        c == ' ' && !quoted
+    };
+    for word in text.split(breakable) {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > WIDTH {
+            lines.push('\n');
+            column = 0;
+        } else if column > 0 {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += width;
+    }
+    lines
 }
 
 fn one_line(text: &str) -> String {

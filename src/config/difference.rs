@@ -53,14 +53,7 @@ pub fn difference(old: &StudySpec, new: &StudySpec) -> Vec<Change> {
     policy(&mut changes, "sampler", &old.sampler, &new.sampler);
     policy(&mut changes, "pruner", &old.pruner, &new.pruner);
     program(&mut changes, &old.program, &new.program);
-    for (path, before, after) in [
-        ("devices", json(&old.devices), json(&new.devices)),
-        ("retry", json(&old.retry), json(&new.retry)),
-        ("checkpoints", json(&old.checkpoints), json(&new.checkpoints)),
-        ("export", json(&old.export), json(&new.export)),
-    ] {
-        changes.tables(path, ChangeClass::Free, &members(&before), &members(&after));
-    }
+    operation(&mut changes, old, new);
     changes.0
 }
 
@@ -191,6 +184,26 @@ fn program(changes: &mut Changes, old: &Program, new: &Program) {
     }
 }
 
+/// What may change at any time: where and how trials run, and what is kept of them.
+fn operation(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
+    let mut compare = |path: &str, of: &dyn Fn(&StudySpec) -> Option<String>| changes.compare(path, ChangeClass::Free, of(old), of(new));
+    compare("devices.use", &|spec| Some(spec.devices.select.join(", ")));
+    compare("devices.trials_per_device", &|spec| Some(spec.devices.trials_per_device.map_or("auto".to_owned(), |count| count.to_string())));
+    compare("devices.cpu_threads", &|spec| Some(spec.devices.cpu_threads.to_string()));
+    compare("retry.max", &|spec| Some(spec.retry.max.to_string()));
+    compare("retry.on", &|spec| written(&json(&spec.retry.on)));
+    compare("checkpoints.keep", &|spec| {
+        Some(match spec.checkpoints.keep_best {
+            None => "all".to_owned(),
+            Some(0) => "none".to_owned(),
+            Some(count) => format!("best-{count}"),
+        })
+    });
+    compare("checkpoints.dir", &|spec| spec.checkpoints.dir.as_ref().map(|dir| dir.display().to_string()));
+    compare("export.dir", &|spec| spec.export.dir.as_ref().map(|dir| dir.display().to_string()));
+    compare("export.on_finish", &|spec| Some(spec.export.on_finish.to_string()));
+}
+
 fn json<T: Serialize + ?Sized>(value: &T) -> Json {
     serde_json::to_value(value).expect("specifications are plain data with string keys")
 }
@@ -251,7 +264,7 @@ mod tests {
                 "sampler.type: random -> grid NeedsAccept",
                 "sampler.points: not set -> 3 NeedsAccept",
                 "devices.cpu_threads: 1 -> 4 Free",
-                "checkpoints.keep_best: 3 -> not set Free",
+                "checkpoints.keep: best-3 -> all Free",
             ]
         );
     }

@@ -39,6 +39,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, &'static str> {
         return Err("a duration is at most a hundred years");
     }
     // Whole milliseconds: sums of decimals are exact enough and print as they were written.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and at most a hundred years")]
     Ok(Duration::from_millis((seconds * 1_000.0).round().max(1.0) as u64))
 }
 

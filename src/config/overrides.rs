@@ -9,7 +9,7 @@ use super::syntax::{self, Entry, Form, Item, Node, Table};
 pub(super) fn apply(tree: &mut Table, text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> Source {
     let (text, overlay) = read(text, source, problems);
     for entry in overlay.into_iter().flat_map(|overlay| overlay.entries) {
-        if let Some(problem) = misplaced(&entry) {
+        if let Some(problem) = misplaced(&entry).or_else(|| whole_table(&entry)) {
             problems.push(problem);
         } else {
             let path = entry.key.clone();
@@ -60,6 +60,17 @@ fn misplaced(entry: &Entry) -> Option<Diagnostic> {
         Some(near) => problem.help(format!("did you mean `{near}`?")),
         None => problem.help("write for example `--set budget.trials=48`"),
     })
+}
+
+/// An override of a table by something that is none.
+fn whole_table(entry: &Entry) -> Option<Diagnostic> {
+    let table = keys::find(&entry.key)?;
+    if matches!(entry.value.item, Item::Table(_)) || table.contents == keys::Contents::Configurations {
+        return None;
+    }
+    let problem = Diagnostic::error(entry.place, format!("`{}` is a table", table.name)).label("which of its keys?");
+    let key = table.keys.iter().find(|key| key.name == "type").or(table.keys.first()).map_or("key", |key| key.name);
+    Some(problem.help(format!("write for example `--set {}.{key}=...`", table.name)))
 }
 
 /// Puts `entry` where `path` leads, whichever way the file writes that path: dotted, quoted or nested.

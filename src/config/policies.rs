@@ -29,8 +29,19 @@ impl Chosen {
     /// Where the policy's own constructor found something wrong.
     pub fn problem(&self, error: &PolicyError) -> Diagnostic {
         match error {
-            PolicyError::Option { option, .. } => Diagnostic::error(self.options.get(option).copied().or(self.place), error.to_string()),
-            PolicyError::Unsuitable { .. } => Diagnostic::error(self.place, error.to_string()),
+            PolicyError::Option { option, why, .. } => {
+                let place = self.options.get(option).copied().or(self.place);
+                // The consequence goes under the value: together they are longer than a line.
+                match why.split_once(", so ") {
+                    Some((wrong, consequence)) => Diagnostic::error(place, format!("`{option}`: {wrong}")).label(format!("so {consequence}")),
+                    None => Diagnostic::error(place, format!("`{option}`: {why}")),
+                }
+            }
+            // What is wrong comes first in the reason, what to do after the semicolon.
+            PolicyError::Unsuitable { policy, why } => match why.split_once("; ") {
+                Some((wrong, advice)) => Diagnostic::error(self.place, format!("`{policy}` cannot serve this study: {wrong}")).help(advice),
+                None => Diagnostic::error(self.place, error.to_string()),
+            },
         }
     }
 }

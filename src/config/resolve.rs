@@ -24,10 +24,10 @@ use crate::{pruners, samplers};
 /// `None` only when `problems` has an error.
 pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<Diagnostic>) -> Option<StudySpec> {
     check_tables(tree, problems);
-    let file = StudyFile { tree, base };
+    let file = StudyFile { tree, base, meant: meant(tree) };
     let study = file.section("study", problems);
     let name = name(&study, stem, problems);
-    let objective = objective(&study, problems);
+    let objective = if study.place.is_some() || file.lacks("study") { objective(&study, problems) } else { None };
     let budget = file.section("budget", problems);
     let searched = file.space(problems);
     let sampler = policies::read(Kind::Sampler, file.table("sampler"), problems);
@@ -48,11 +48,10 @@ pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<
     let searched = searched?;
     let (Some(space), Some(sampler), Some(pruner), Some(objective), Some(program)) = (searched.space.clone(), sampler, pruner, objective, program)
     else {
-        // A budget is judged without them as far as that goes, so that the user hears of everything at once.
-        check_limit(&budget, None, problems);
         return None;
     };
-    if let Some(arguments) = &arguments {
+    // Together only what is sound alone.
+    if let Some(arguments) = arguments.as_ref().filter(|_| !has_errors(problems)) {
         trainer::check_together(arguments, &space, &searched, problems);
     }
     let spec = StudySpec {
@@ -76,9 +75,14 @@ pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<
         export,
         ..StudySpec::new(&name, &objective.metric, objective.direction, space, program)
     };
-    check_sampler(&spec, &sampler, &budget, problems);
+    let unlimited = ["trials", "time", "target"].iter().all(|key| budget.lacks(key)) && (budget.place.is_some() || file.lacks("budget"));
+    check_sampler(&spec, &sampler, unlimited.then_some(&budget), problems);
     check_pruner(&spec, &pruner, problems);
     Some(spec)
+}
+
+fn has_errors(problems: &[Diagnostic]) -> bool {
+    problems.iter().any(|problem| problem.severity == super::Severity::Error)
 }
 
 /// Tables that are unknown, promised, or no tables.
@@ -92,7 +96,7 @@ fn check_tables(tree: &Table, problems: &mut Vec<Diagnostic>) {
             (Contents::NotYet, _) => space::refuse(entry, "leave it out for now", problems),
             (Contents::Configurations, _) | (_, Item::Table(_)) => {}
             (_, Item::List(_)) => {
-                let problem = Diagnostic::error(entry.place, format!("[{}] is there once", table.name)).label("this is a list of tables");
+                let problem = Diagnostic::error(entry.place, format!("[{}] is a single table", table.name)).label("double brackets make a list");
                 problems.push(problem.help(format!("write [{}] with single brackets", table.name)));
             }
             _ => {
@@ -125,9 +129,23 @@ fn unknown_table(entry: &Entry) -> Diagnostic {
 struct StudyFile<'a> {
     tree: &'a Table,
     base: &'a Path,
+    /// Tables that unknown ones were probably meant to be.
+    meant: Vec<&'static str>,
+}
+
+/// What unknown tables were probably meant to be: those are not missing as well.
+fn meant(tree: &Table) -> Vec<&'static str> {
+    let names = TABLES.iter().map(|table| table.name);
+    let unknown = tree.entries.iter().filter(|entry| keys::find(&entry.key).is_none());
+    unknown.filter_map(|entry| nearest(&entry.key, names.clone())).filter_map(keys::find).map(|table| table.name).collect()
 }
 
 impl<'a> StudyFile<'a> {
+    /// Whether the table is not there, not even wrongly.
+    fn lacks(&self, name: &str) -> bool {
+        self.tree.get(name).is_none() && !self.meant.contains(&name)
+    }
+
     /// The table called `name` with the place of its header.
     fn table(&self, name: &str) -> Option<(&'a Table, Place)> {
         let entry = self.tree.get(name)?;
@@ -147,7 +165,7 @@ impl<'a> StudyFile<'a> {
         match self.table("space") {
             Some((table, place)) => Some(space::read(table, place, problems)),
             None => {
-                if self.tree.get("space").is_none() {
+                if self.lacks("space") {
                     let problem = Diagnostic::error(None, "the study has no [space]: nothing to search");
                     problems.push(problem.help("write under [space] for example `learning_rate = { float = [1e-5, 1e-1], log = true }`"));
                 }
@@ -165,8 +183,9 @@ impl<'a> StudyFile<'a> {
                 problems.push(problem.related(header(first), "first").help("take one of them out"));
                 (None, None)
             }
+            (None, None) if !self.lacks("trainer") || !self.lacks("command") => (None, None),
             (None, None) => {
-                let problem = Diagnostic::error(None, "the study says not what a trial runs");
+                let problem = Diagnostic::error(None, "the study does not say what a trial runs");
                 problems.push(
                     problem
                         .help("write [trainer] and [data] for the built-in trainer")
@@ -203,7 +222,7 @@ impl<'a> StudyFile<'a> {
         let data = match self.table("data") {
             Some((table, place)) => trainer::read_data(table, place, self.base, problems),
             None => {
-                if self.tree.get("data").is_none() {
+                if self.lacks("data") {
                     let problem = Diagnostic::error(place, "a [trainer] study needs [data]");
                     problems.push(problem.help("write [data] with `train = \"train.csv\"`, and the columns `text` and `label`"));
                 }
@@ -245,20 +264,20 @@ fn name(study: &Section<'_>, stem: &str, problems: &mut Vec<Diagnostic>) -> Stri
     }
 }
 
-const METRIC_HELP: &str = "write `metric = \"eval_loss\"`, the name your reports give it, under [study]";
-const DIRECTION_HELP: &str = "write `direction = \"minimize\"` or `direction = \"maximize\"` under [study]";
+const METRIC_HELP: &str = "write `metric = \"eval_loss\"`, the name your reports give it,";
+const DIRECTION_HELP: &str = "write `direction = \"minimize\"` or `direction = \"maximize\"`";
 
 fn objective(study: &Section<'_>, problems: &mut Vec<Diagnostic>) -> Option<Objective> {
     if let Some(entry) = study.entry("objective") {
         return listed_objective(study, entry, problems);
     }
-    read_objective(study, "the study", problems)
+    read_objective(study, "the study", "[study]", problems)
 }
 
-fn read_objective(section: &Section<'_>, owner: &str, problems: &mut Vec<Diagnostic>) -> Option<Objective> {
+fn read_objective(section: &Section<'_>, owner: &str, table: &str, problems: &mut Vec<Diagnostic>) -> Option<Objective> {
     for (key, help) in [("metric", METRIC_HELP), ("direction", DIRECTION_HELP)] {
         if section.lacks(key) {
-            problems.push(Diagnostic::error(section.place, format!("{owner} has no `{key}`")).help(help));
+            problems.push(Diagnostic::error(section.place, format!("{owner} has no `{key}`")).help(format!("{help} under {table}")));
         }
     }
     let node = section.node("direction");
@@ -285,7 +304,7 @@ fn listed_objective(study: &Section<'_>, entry: &Entry, problems: &mut Vec<Diagn
     match tables.as_deref() {
         Some([(table, place)]) => {
             let section = Section::read("study.objective", *place, table, keys::OBJECTIVE, problems);
-            read_objective(&section, "the objective", problems)
+            read_objective(&section, "the objective", "[[study.objective]]", problems)
         }
         Some([_, (_, second), ..]) => {
             problems.push(not_yet(*second, "searching several objectives", "keep the most important one; other metrics are recorded all the same"));
@@ -336,20 +355,16 @@ fn read_budget(budget: &Section<'_>) -> Budget {
     }
 }
 
-/// A study must end by itself some day.
-fn check_limit(budget: &Section<'_>, exhausts: Option<bool>, problems: &mut Vec<Diagnostic>) {
-    let unlimited = ["trials", "time", "target"].iter().all(|key| budget.lacks(key));
-    // Without a sampler nothing is known about exhaustion: better silent than wrong.
-    if unlimited && exhausts == Some(false) {
-        let problem = Diagnostic::error(budget.place, "the study has no limit: it would never end");
-        problems.push(problem.help("write `trials = 48` or `time = \"8h\"` under [budget]"));
-    }
-}
-
-fn check_sampler(spec: &StudySpec, sampler: &Chosen, budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
+/// Builds the sampler as a trial of it. A study without a limit (`unlimited`: its budget) must have one that ends by itself.
+fn check_sampler(spec: &StudySpec, sampler: &Chosen, unlimited: Option<&Section<'_>>, problems: &mut Vec<Diagnostic>) {
     let built = samplers::find(&spec.sampler.name).map(|entry| (entry.build)(&spec.sampler, &spec.space));
     match built {
-        Ok(Ok(built)) => check_limit(budget, Some(built.capabilities().exhausts), problems),
+        Ok(Ok(built)) => {
+            if let Some(budget) = unlimited.filter(|_| !built.capabilities().exhausts) {
+                let problem = Diagnostic::error(budget.place, "the study has no limit: it would never end");
+                problems.push(problem.help("write `trials = 48` or `time = \"8h\"` under [budget]"));
+            }
+        }
         Ok(Err(error)) => problems.push(sampler.problem(&error)),
         Err(unknown) => problems.push(Diagnostic::error(sampler.place, unknown.message()).help(unknown.help())),
     }
@@ -358,11 +373,16 @@ fn check_sampler(spec: &StudySpec, sampler: &Chosen, budget: &Section<'_>, probl
 fn check_pruner(spec: &StudySpec, pruner: &Chosen, problems: &mut Vec<Diagnostic>) {
     let budget = super::full_trial(spec);
     if spec.pruner.name == "asha" && budget.is_none() && !spec.pruner.options.contains_key("max_resource") {
-        let problem = Diagnostic::error(pruner.place, format!("asha needs `max_resource`: the last {} of a full trial", spec.step.as_str()));
+        let unit = match spec.step {
+            StepClock::Epoch => "epochs",
+            StepClock::Step => "steps",
+            StepClock::Samples => "samples",
+        };
+        let problem = Diagnostic::error(pruner.place, format!("asha needs `max_resource`: how many {unit} a full trial has"));
         let help = match (&spec.program, spec.step) {
             (Program::Trainer { .. }, StepClock::Step) => "fix `max_steps` under [trainer], or write `max_resource = 1000` under [pruner]",
-            (Program::Trainer { .. }, _) => "fix `num_train_epochs` under [trainer], or write `max_resource = 27` under [pruner]",
-            _ => "write for example `max_resource = 27` under [pruner]",
+            (_, StepClock::Epoch) => "write for example `max_resource = 27` under [pruner]",
+            _ => "write for example `max_resource = 10000` under [pruner]",
         };
         problems.push(problem.help(help));
         return;

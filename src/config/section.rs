@@ -21,8 +21,11 @@ pub(super) struct Section<'a> {
 impl<'a> Section<'a> {
     /// Checks `table` against `keys`. `path` is its name in messages; entries of other keys are returned when `open`.
     pub fn read(path: &str, place: Place, table: &'a Table, keys: &'static [Key], problems: &mut Vec<Diagnostic>) -> Self {
-        let (section, unknown) = Section::read_open(path, place, table, keys, problems);
+        let (mut section, unknown) = Section::read_open(path, place, table, keys, problems);
         for entry in unknown {
+            // What a slip was meant to be is not missing as well.
+            let names = keys.iter().map(|key| key.name);
+            section.refused.extend(nearest(&entry.key, names.clone()).and_then(|near| names.clone().find(|name| *name == near)));
             problems.push(unknown_key(path, entry, keys));
         }
         section
@@ -116,12 +119,17 @@ fn check(path: &str, key: &Key, entry: &Entry) -> Result<(), Box<Diagnostic>> {
     }
     check_kind(&name, key, &entry.value)?;
     if let KeyStatus::OnlyDefault(instead) = key.status
-        && entry.value.to_json().to_string() != key.default
+        && written(&entry.value) != key.default
     {
         let problem = not_yet(entry.value.place, &format!("`{name} = {}`", entry.value.to_json()), instead);
         return Err(Box::new(problem));
     }
     Ok(())
+}
+
+/// The value as the table of keys writes defaults.
+fn written(node: &Node) -> String {
+    node.to_json().to_string()
 }
 
 /// An error for something the contract promises.
@@ -173,11 +181,11 @@ fn check_kind(name: &str, key: &Key, node: &Node) -> Result<(), Box<Diagnostic>>
                 Some(element) => Err(quote_hint(wrong(element, "a list of strings"), element)),
                 None => Ok(()),
             },
-            None => Err(wrong(node, "a list of strings, in brackets")),
+            None => Err(bracket_hint(key.name, wrong(node, "a list of strings, in brackets"), node)),
         },
         KeyKind::Words(accepted) => match node.list() {
             Some(list) => list.iter().try_for_each(|element| check_word(name, element, accepted, &[])),
-            None => Err(wrong(node, "a list of words, in brackets")),
+            None => Err(bracket_hint(key.name, wrong(node, "a list of words, in brackets"), node)),
         },
         KeyKind::Environment => match node.table() {
             Some(table) => match table.entries.iter().find(|entry| entry.value.text().is_none()) {
@@ -233,6 +241,17 @@ fn quote_hint(problem: Box<Diagnostic>, node: &Node) -> Box<Diagnostic> {
         Item::Date(date) => Box::new(problem.help(format!("write it in quotes: \"{date}\""))),
         _ => problem,
     }
+}
+
+/// One string where a list is expected wants brackets; a command line, one string for each word.
+fn bracket_hint(key: &str, problem: Box<Diagnostic>, node: &Node) -> Box<Diagnostic> {
+    let Some(text) = node.text() else { return problem };
+    let words: Vec<&str> = if key == "run" { text.split_whitespace().collect() } else { vec![text] };
+    if text.contains(['"', '\'', '\\']) {
+        return problem;
+    }
+    let words: Vec<String> = words.into_iter().map(|word| format!("\"{word}\"")).collect();
+    Box::new(problem.help(format!("write {key} = [{}]", words.join(", "))))
 }
 
 /// Numbers in quotes want none.

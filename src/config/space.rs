@@ -47,9 +47,9 @@ impl Searched {
         self.parameters.iter().find(|parameter| parameter.dimension.name == name)
     }
 
-    /// Names of sound parameters.
+    /// Names of all parameters that are written, soundly or not.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.parameters.iter().map(|parameter| parameter.dimension.name.as_str())
+        self.parameters.iter().map(|parameter| parameter.dimension.name.as_str()).chain(self.refused.iter().map(String::as_str))
     }
 
     /// Whether `name` is written, soundly or not.
@@ -63,7 +63,7 @@ pub(super) fn read(table: &Table, place: Place, problems: &mut Vec<Diagnostic>) 
     let before = problems.len();
     let mut searched = Searched::default();
     let mut written: BTreeMap<String, Place> = BTreeMap::new();
-    for (name, entry) in definitions("", table, problems) {
+    for (name, entry) in definitions("", table) {
         if let Some(first) = written.get(&name) {
             let problem = Diagnostic::error(entry.place, format!("the parameter `{name}` is defined twice")).label("second time");
             problems.push(problem.related(*first, "first time"));
@@ -88,12 +88,12 @@ pub(super) fn read(table: &Table, place: Place, problems: &mut Vec<Diagnostic>) 
 }
 
 /// Parameters by their dotted names; nested tables are walked through.
-fn definitions<'a>(prefix: &str, table: &'a Table, problems: &mut Vec<Diagnostic>) -> Vec<(String, &'a Entry)> {
+fn definitions<'a>(prefix: &str, table: &'a Table) -> Vec<(String, &'a Entry)> {
     let mut definitions = Vec::new();
     for entry in &table.entries {
         let name = dotted(prefix, &entry.key);
         match &entry.value.item {
-            Item::Table(nested) if is_group(nested) => definitions.extend(self::definitions(&name, nested, problems)),
+            Item::Table(nested) if is_group(nested) => definitions.extend(self::definitions(&name, nested)),
             _ => definitions.push((name, entry)),
         }
     }
@@ -143,8 +143,16 @@ fn defined(parameter: &mut Parameter, table: &Table, place: Place, problems: &mu
     let before = problems.len();
     let name = parameter.dimension.name.clone();
     let unknown: Vec<&Entry> = table.entries.iter().filter(|entry| !KEYS.contains(&entry.key.as_str())).collect();
+    let mut bounds = 0;
     for entry in &unknown {
         let problem = Diagnostic::error(entry.place, format!("a parameter has no key `{}`", entry.key)).label("unknown key");
+        if ["low", "high", "min", "max", "lower", "upper"].contains(&entry.key.as_str()) {
+            bounds += 1;
+            if bounds == 1 {
+                problems.push(problem.help("write both bounds as `float = [low, high]` or `int = [low, high]`"));
+            }
+            continue;
+        }
         problems.push(match nearest(&entry.key, KEYS) {
             Some(near) => problem.help(format!("did you mean `{near}`?")),
             None => problem.help(format!("its keys are {}", quoted(KEYS))),
@@ -262,7 +270,14 @@ fn range_problem(
 ) -> Diagnostic {
     let message = format!("`space.{name}`: {error}");
     match error {
-        DistributionError::Reversed { .. } => Diagnostic::error(kind.value.place, message).help("write the smaller bound first"),
+        DistributionError::Reversed { .. } => {
+            let message = format!("`space.{name}`: the lower bound {} is above the upper bound {}", low.describe(), high.describe());
+            Diagnostic::error(kind.value.place, message).help("write the smaller bound first")
+        }
+        DistributionError::TooWide { .. } => {
+            let problem = Diagnostic::error(kind.value.place, format!("`space.{name}`: the range is too wide"));
+            if kind.key == "int" { problem.help("bounds lie between -4503599627370496 and 4503599627370496 (2^52)") } else { problem }
+        }
         DistributionError::LogNeedsPositive { .. } => Diagnostic::error(low.place, message)
             .label("must be above 0")
             .related(log.map(|entry| entry.place), "because of this")

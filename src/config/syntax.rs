@@ -185,12 +185,15 @@ fn syntax_problem(message: &str, place: Place, text: &str) -> Diagnostic {
         let key = text.get(place.start..place.end).unwrap_or_default();
         return Diagnostic::error(place, format!("`{key}` is there twice")).label("second time").help("keep one of the two");
     }
-    let line = text.get(place.start..).unwrap_or_default();
-    let problem = Diagnostic::error(place, format!("this is not TOML: {message}"));
-    if message.contains("string values must be quoted") || line.starts_with(|first: char| first.is_alphabetic()) {
-        return problem.help("strings are written in quotes: name = \"value\"");
+    let here = text.get(place.start..place.end).unwrap_or_default();
+    if message.starts_with("string values must be quoted") && here.is_empty() {
+        return Diagnostic::error(place, "this key has no value").label("missing").help("write a value after the equals sign");
     }
-    problem.help("https://toml.io describes the format; `hpsearch init` writes an example")
+    if message.starts_with("string values must be quoted") {
+        let problem = Diagnostic::error(place, format!("`{}` is not a TOML value", here.escape_debug()));
+        return problem.help(format!("if it is a string, write it in quotes: \"{}\"", here.escape_debug()));
+    }
+    Diagnostic::error(place, format!("this is not TOML: {message}")).help("look for a missing quote, comma or bracket here and just before")
 }
 
 struct Reader<'a> {

@@ -105,8 +105,8 @@ pub(super) fn check_together(arguments: &Arguments, space: &Space, searched: &Se
         Diagnostic::error(place, problem.message)
     } else {
         let share = (failed * 100).div_ceil(PROBES);
-        Diagnostic::warning(place, format!("about {share} % of the space cannot be trained: {}", problem.message))
-            .help("such trials fail and count as failures")
+        let warning = Diagnostic::warning(place, format!("about {share} % of the space cannot be trained"));
+        warning.help(format!("for example {}", problem.message)).help("such trials fail: take one of the values out")
     };
     diagnostic.help.extend(problem.help);
     problems.push(diagnostic);
@@ -128,7 +128,11 @@ fn probe_point(space: &Space, index: u32) -> Params {
 pub(super) fn read_data(table: &Table, place: Place, base: &Path, problems: &mut Vec<Diagnostic>) -> BTreeMap<String, Json> {
     let leaves = once_each(table, DATA_ARGUMENTS, problems);
     let mut values: BTreeMap<String, Json> = leaves.iter().map(|leaf| (leaf.name.clone(), leaf.value.to_json())).collect();
-    for problem in DataArguments::resolve(&values).err().unwrap_or_default() {
+    let found = DataArguments::resolve(&values).err().unwrap_or_default();
+    let sound = |name: &str| found.iter().all(|problem| problem.key != name);
+    let files: Vec<&Leaf<'_>> =
+        leaves.iter().filter(|leaf| ["train", "validation", "test"].contains(&leaf.name.as_str()) && sound(&leaf.name)).collect();
+    for problem in found {
         match leaves.iter().find(|leaf| leaf.name == problem.key) {
             Some(leaf) => problems.push(of_argument("data", leaf, problem)),
             None => {
@@ -138,11 +142,11 @@ pub(super) fn read_data(table: &Table, place: Place, base: &Path, problems: &mut
             }
         }
     }
-    for leaf in leaves.iter().filter(|leaf| ["train", "validation", "test"].contains(&leaf.name.as_str())) {
+    for leaf in files {
         let Some(file) = leaf.value.text() else { continue };
         let path = super::absolute(base, file);
         if !path.is_file() {
-            let what = if path.is_dir() { "is a directory, not a file" } else { "no such file" };
+            let what = if path.is_dir() { "this is a directory, not a file" } else { "no such file" };
             let problem = Diagnostic::error(leaf.value.place, format!("`data.{}`: {what}", leaf.name)).label(what);
             problems.push(problem.help(format!("looked for {}", path.display())).help("paths are relative to the study file"));
         }
@@ -172,7 +176,8 @@ fn once_each<'a>(table: &'a Table, arguments: &'static [Argument], problems: &mu
 }
 
 fn of_argument(table: &str, leaf: &Leaf<'_>, problem: ArgumentProblem) -> Diagnostic {
-    let about_value = problem.message.starts_with(&format!("`{}` must", leaf.name));
+    let known = [ARGUMENTS, DATA_ARGUMENTS].into_iter().flatten().any(|argument| names(argument).any(|name| name == leaf.name));
+    let about_value = known && !problem.message.contains("is not a trainer argument");
     let mut diagnostic = Diagnostic::error(if about_value { leaf.value.place } else { leaf.place }, problem.message);
     diagnostic.help.extend(problem.help);
     if diagnostic.help.is_empty()

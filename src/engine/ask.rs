@@ -4,8 +4,9 @@ use super::{Assignment, Busy, Effect, Engine, Outcome, Phase};
 use crate::event::Event;
 use crate::history::History;
 use crate::params::Params;
-use crate::pruners::{Promotion, PromotionAsk};
+use crate::pruners::{Promotion, PromotionAsk, Pruner};
 use crate::samplers::Ask;
+use crate::seed::StreamRng;
 use crate::study::{Count, Duplicates};
 use crate::trial::{AttemptNumber, Origin, TrialNumber};
 
@@ -33,23 +34,32 @@ impl Engine {
         if let Some(waiting) = self.queue.first() {
             return Ok(Some(*waiting));
         }
-        if let Some(promoted) = self.promoted() {
+        if let Some(promoted) = self.resume_paused(|pruner, ask, rng| pruner.promote(ask, rng)) {
             return Ok(Some(promoted));
         }
-        if !self.may_create() || self.exhausted {
+        if self.may_create()
+            && !self.exhausted
+            && let Some(created) = self.create()?
+        {
+            return Ok(Some(created));
+        }
+        if self.busy.iter().any(Option::is_some) {
             return Ok(None);
         }
-        self.create()
+        Ok(self.resume_paused(|pruner, ask, _| pruner.conclude(ask)))
     }
 
     /// A paused trial that the pruner lets go on.
-    fn promoted(&mut self) -> Option<TrialNumber> {
+    fn resume_paused(
+        &mut self,
+        choose: impl FnOnce(&dyn Pruner, &PromotionAsk<'_>, &mut StreamRng) -> Option<Promotion>,
+    ) -> Option<TrialNumber> {
         if self.view.counts.paused == 0 {
             return None;
         }
         let attempts: u64 = self.view.trials.iter().map(|trial| u64::from(trial.attempts)).sum();
         let mut rng = self.seeds.stream(&format!("promotion/{attempts}"));
-        match self.pruner.promote(&PromotionAsk { history: History::new(&self.view) }, &mut rng)? {
+        match choose(self.pruner.as_ref(), &PromotionAsk { history: History::new(&self.view) }, &mut rng)? {
             Promotion::Resume { trial, until, reason } => {
                 self.emit(Event::TrialQueued { trial, until, reason: reason.0 });
                 Some(trial)

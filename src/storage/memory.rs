@@ -101,12 +101,19 @@ impl StudyData {
         }
     }
 
+    /// What happened to trials, in order; as in the fold, nothing happens to a trial before it is created.
+    fn trial_events(&self) -> impl Iterator<Item = (Timestamp, TrialNumber, &Event)> {
+        let mut created = 0;
+        self.journal.iter().filter_map(move |(_, at, event)| {
+            created += u64::from(matches!(event, Event::TrialCreated { .. }));
+            event.trial().filter(|number| number.0 < created).map(|number| (*at, number, event))
+        })
+    }
+
     fn attempts(&self) -> BTreeMap<(TrialNumber, u32), Attempt> {
         let mut attempts = BTreeMap::new();
-        for (_, at, event) in &self.journal {
-            if event.trial().is_some_and(|number| self.view.trial(number).is_some()) {
-                apply_to_attempts(&mut attempts, *at, event);
-            }
+        for (at, _, event) in self.trial_events() {
+            apply_to_attempts(&mut attempts, at, event);
         }
         attempts
     }
@@ -184,12 +191,9 @@ impl StorageReader for MemoryStore {
 
     fn reports(&self, study: StudyId, trial: TrialNumber) -> Result<Vec<(String, u64, f64)>, StorageError> {
         let data = self.data();
-        let study = data.study(study)?;
         let mut reports = BTreeMap::new();
-        for (_, _, event) in study.journal.iter().filter(|_| study.view.trial(trial).is_some()) {
-            if let Event::Reported { trial: whose, step, metrics, .. } = event
-                && *whose == trial
-            {
+        for (_, _, event) in data.study(study)?.trial_events().filter(|(_, number, _)| *number == trial) {
+            if let Event::Reported { step, metrics, .. } = event {
                 reports.extend(metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value)));
             }
         }
@@ -315,5 +319,19 @@ impl Storage for MemoryStore {
             data.commits += 1;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::conformance;
+
+    #[test]
+    fn the_memory_store_passes_the_suite() {
+        conformance::run(&mut || {
+            let store = MemoryStore::new();
+            Box::new(move || Box::new(store.clone()))
+        });
     }
 }

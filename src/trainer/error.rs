@@ -17,6 +17,12 @@ pub enum TrainerError {
         /// What is wrong and which devices there are.
         message: String,
     },
+    /// The device failed while it was used; another attempt may succeed.
+    #[error("the device failed: {message}")]
+    DeviceLost {
+        /// What its driver says.
+        message: String,
+    },
     /// The arguments do not fit the data or the checkpoint.
     #[error("{message}")]
     Arguments {

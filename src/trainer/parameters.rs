@@ -34,6 +34,9 @@ pub(super) struct Parameter {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Parameters(Vec<Parameter>);
 
+/// A tensor in a file: its name, its shape, its little-endian bytes.
+pub(super) type Entry = (String, Vec<usize>, Vec<u8>);
+
 /// Standard deviation of fresh embeddings, as in BERT.
 const TABLE_DEVIATION: f64 = 0.02;
 
@@ -63,7 +66,7 @@ impl Parameters {
     }
 
     /// `values` as safetensors entries: name with `prefix`, shape in the file, little-endian bytes.
-    pub(super) fn to_entries(&self, prefix: &str, values: &Values) -> Result<Vec<(String, Vec<usize>, Vec<u8>)>, TrainerError> {
+    pub(super) fn to_entries(&self, prefix: &str, values: &Values) -> Result<Vec<Entry>, TrainerError> {
         let entry = |(parameter, value): (&Parameter, &Tensor<2>)| {
             let transposed = if parameter.role == Role::Weight { value.clone().transpose() } else { value.clone() };
             let bytes = host(transposed)?.iter().flat_map(|number| number.to_le_bytes()).collect();
@@ -73,7 +76,7 @@ impl Parameters {
     }
 
     /// Values from what `read` finds in a file under each name and shape.
-    pub(super) fn from_entries<E>(
+    pub(super) fn read_entries<E>(
         &self,
         prefix: &str,
         device: &Device,
@@ -146,5 +149,5 @@ pub(super) fn tensor<const D: usize>(numbers: Vec<f32>, shape: [usize; D], devic
 
 /// A tensor's numbers in row-major order.
 pub(super) fn host<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, TrainerError> {
-    tensor.try_into_vec_as::<f32>().map_err(|error| TrainerError::Device { message: format!("reading from the device failed: {error}") })
+    tensor.try_into_vec_as::<f32>().map_err(|error| TrainerError::DeviceLost { message: error.to_string() })
 }

@@ -121,12 +121,16 @@ fn json_lines(path: &Path, text: &str, arguments: &DataArguments) -> Result<Vec<
 }
 
 fn missing_column(path: &Path, line: Option<u64>, name: &str, there: &[&str]) -> DataProblem {
-    let listed = there.iter().map(|column| format!("`{column}`")).collect::<Vec<_>>().join(", ");
+    // A file without a header has its first row here: texts, which are long.
+    let short = |column: &&str| format!("`{}{}`", column.chars().take(40).collect::<String>(), if column.chars().count() > 40 { "..." } else { "" });
+    let mut listed = there.iter().take(20).map(short).collect::<Vec<_>>().join(", ");
+    if there.len() > 20 {
+        listed += &format!(" and {} more", there.len() - 20);
+    }
     let problem = DataProblem::new(path, line, format!("there is no column `{name}`; columns are {listed}"));
-    // A header like "v1 \t text" read as csv is one column: the ending is wrong, not the name.
     match nearest(name, there.iter().copied()) {
         Some(near) => problem.with_help(format!("did you mean `{near}`?")),
-        None => problem.with_help("set `[data] text` and `[data] label`"),
+        None => problem.with_help("set `[data] text` and `[data] label`; the first line must be a header"),
     }
 }
 

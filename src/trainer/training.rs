@@ -81,6 +81,7 @@ impl<'a> Run<'a> {
     fn begin(job: &'a Job<'a>, host: &mut dyn Host) -> Result<Self, TrainerError> {
         let (arguments, data) = (job.arguments, job.data);
         let device = device::open(job.device)?;
+        checkpoint::sweep(job.directory);
         let course = Course::new(arguments, data.rows(Split::Train), job.clock, job.milestones.clone(), job.until, job.seed)?;
         let architecture = Architecture::new(&arguments.model, data.labels(), data.vocab_size(), data.max_length());
         let (encoder, parameters) = Encoder::new(&architecture);
@@ -92,13 +93,17 @@ impl<'a> Run<'a> {
                 if !model.architecture.same_shape(&architecture) || model.parameters.count() != parameters.count() {
                     return Err(TrainerError::checkpoint(directory, "it holds a model of another shape than the arguments ask for"));
                 }
-                let mut files = RunFiles::load(directory, &parameters, &mut optimiser, &device)?;
+                let mut files = RunFiles::load(directory, arguments, &parameters, &mut optimiser, &device)?;
                 match job.start {
                     Start::Clone(_) => files.state.last_report = None,
                     _ => check_same_run(job, &files.told).map_err(|message| TrainerError::checkpoint(directory, message))?,
                 }
                 if files.told.data != data.digest() {
                     return Err(TrainerError::checkpoint(directory, "it was trained on other data"));
+                }
+                if files.state.global_step > course.total {
+                    let message = format!("it is at step {}, beyond the {} steps the arguments ask for", files.state.global_step, course.total);
+                    return Err(TrainerError::checkpoint(directory, message));
                 }
                 (model.values, files.state)
             }

@@ -1,5 +1,7 @@
 //! Tokenizers: trained on the training texts, used through Hugging Face's library and format.
 
+use std::collections::BTreeSet;
+
 use tokenizers::models::TrainerWrapper;
 use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::models::wordlevel::{WordLevel, WordLevelTrainer};
@@ -7,7 +9,10 @@ use tokenizers::models::wordpiece::{WordPiece, WordPieceTrainer};
 use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::processors::bert::BertProcessing;
-use tokenizers::{AddedToken, Model, ModelWrapper, Tokenizer, TruncationParams};
+use tokenizers::{
+    AddedToken, ModelWrapper, NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Tokenizer, Trainer,
+    TruncationParams,
+};
 
 use super::TrainerError;
 use crate::arguments::{TokenizerArguments, TokenizerKind};
@@ -21,60 +26,102 @@ pub(super) const UNKNOWN: u32 = 1;
 
 /// Subwords and words that occur once teach nothing and only widen the embedding.
 const MIN_FREQUENCY: u64 = 2;
+/// Ends the last token of a word in byte-pair encoding.
+const END_OF_WORD: &str = "</w>";
 
 /// Trains a tokenizer on `texts`: a function of its arguments.
 pub(super) fn train_tokenizer(texts: &[&str], arguments: &TokenizerArguments, max_length: usize) -> Result<Tokenizer, TrainerError> {
-    let unknown = SPECIAL_TOKENS[UNKNOWN as usize].to_owned();
-    let special: Vec<AddedToken> = SPECIAL_TOKENS.map(|token| AddedToken::from(token, true)).to_vec();
-    let (model, mut trainer) = match arguments.kind {
-        TokenizerKind::WordPiece => (
-            ModelWrapper::from(WordPiece::builder().unk_token(unknown).build().map_err(TrainerError::tokenizer)?),
-            TrainerWrapper::from(
-                WordPieceTrainer::builder()
-                    .vocab_size(arguments.vocab_size)
-                    .min_frequency(MIN_FREQUENCY)
-                    .special_tokens(special)
-                    .show_progress(false)
-                    .build(),
-            ),
-        ),
-        TokenizerKind::Bpe => (
-            ModelWrapper::from(BPE::builder().unk_token(unknown).build().map_err(TrainerError::tokenizer)?),
-            TrainerWrapper::from(
-                BpeTrainer::builder()
-                    .vocab_size(arguments.vocab_size)
-                    .min_frequency(MIN_FREQUENCY)
-                    .special_tokens(special)
-                    .end_of_word_suffix("</w>".to_owned())
-                    .show_progress(false)
-                    .build(),
-            ),
-        ),
-        TokenizerKind::Word => (
-            ModelWrapper::from(WordLevel::builder().unk_token(unknown).build().map_err(TrainerError::tokenizer)?),
-            TrainerWrapper::from(
-                WordLevelTrainer::builder()
-                    .vocab_size(arguments.vocab_size)
-                    .min_frequency(MIN_FREQUENCY)
-                    .special_tokens(special)
-                    .show_progress(false)
-                    .build()
-                    .map_err(TrainerError::tokenizer)?,
-            ),
-        ),
+    let normalizer = BertNormalizer::new(true, true, None, arguments.lowercase);
+    let words = |text: &str| -> tokenizers::Result<Vec<String>> {
+        let mut normalized = NormalizedString::from(text);
+        normalizer.normalize(&mut normalized)?;
+        let mut split = PreTokenizedString::from(normalized);
+        BertPreTokenizer.pre_tokenize(&mut split)?;
+        Ok(split.get_splits(OffsetReferential::Original, OffsetType::Byte).into_iter().map(|(word, ..)| word.to_owned()).collect())
     };
+    let (mut model, mut trainer) = model_and_trainer(arguments, inner_letters(texts, arguments.kind, words)?)?;
+    trainer.feed(texts.iter(), words).map_err(TrainerError::tokenizer)?;
+    // The trainer's list of special tokens is left aside: besides those of ours it holds the inner letters.
+    trainer.train(&mut model).map_err(TrainerError::tokenizer)?;
     let mut tokenizer = Tokenizer::new(model);
-    tokenizer.with_normalizer(Some(BertNormalizer::new(true, true, None, arguments.lowercase))).map_err(TrainerError::tokenizer)?;
+    tokenizer.with_normalizer(Some(normalizer)).map_err(TrainerError::tokenizer)?;
     tokenizer.with_pre_tokenizer(Some(BertPreTokenizer));
-    tokenizer.train(&mut trainer, texts.iter()).map_err(TrainerError::tokenizer)?;
+    tokenizer.add_special_tokens(special_tokens()).map_err(TrainerError::tokenizer)?;
     let pair = |token: &str| -> Result<(String, u32), TrainerError> {
-        let id = tokenizer.get_model().token_to_id(token).ok_or_else(|| TrainerError::tokenizer(format!("`{token}` is missing")))?;
+        let id = tokenizer.token_to_id(token).ok_or_else(|| TrainerError::tokenizer(format!("`{token}` is missing")))?;
         Ok((token.to_owned(), id))
     };
     let processing = BertProcessing::new(pair("[SEP]")?, pair("[CLS]")?);
     tokenizer.with_post_processor(Some(processing));
     tokenizer.with_truncation(Some(TruncationParams { max_length, ..TruncationParams::default() })).map_err(TrainerError::tokenizer)?;
     Ok(tokenizer)
+}
+
+fn special_tokens() -> Vec<AddedToken> {
+    SPECIAL_TOKENS.map(|token| AddedToken::from(token, true)).to_vec()
+}
+
+/// An untrained model with its trainer; `first` are tokens that get the ids after the special ones.
+fn model_and_trainer(arguments: &TokenizerArguments, first: BTreeSet<String>) -> Result<(ModelWrapper, TrainerWrapper), TrainerError> {
+    let unknown = SPECIAL_TOKENS[UNKNOWN as usize].to_owned();
+    let mut special = special_tokens();
+    special.extend(first.into_iter().map(|token| AddedToken::from(token, true)));
+    Ok(match arguments.kind {
+        TokenizerKind::WordPiece => (
+            WordPiece::builder().unk_token(unknown).build().map_err(TrainerError::tokenizer)?.into(),
+            WordPieceTrainer::builder()
+                .vocab_size(arguments.vocab_size)
+                .min_frequency(MIN_FREQUENCY)
+                .special_tokens(special)
+                .show_progress(false)
+                .build()
+                .into(),
+        ),
+        TokenizerKind::Bpe => (
+            BPE::builder().unk_token(unknown).build().map_err(TrainerError::tokenizer)?.into(),
+            BpeTrainer::builder()
+                .vocab_size(arguments.vocab_size)
+                .min_frequency(MIN_FREQUENCY)
+                .special_tokens(special)
+                .end_of_word_suffix(END_OF_WORD.to_owned())
+                .show_progress(false)
+                .build()
+                .into(),
+        ),
+        TokenizerKind::Word => (
+            WordLevel::builder().unk_token(unknown).build().map_err(TrainerError::tokenizer)?.into(),
+            WordLevelTrainer::builder()
+                .vocab_size(arguments.vocab_size)
+                .min_frequency(MIN_FREQUENCY)
+                .special_tokens(special)
+                .show_progress(false)
+                .build()
+                .map_err(TrainerError::tokenizer)?
+                .into(),
+        ),
+    })
+}
+
+/// Single letters as they stand inside a word (`##a`) or end it (`a</w>`).
+///
+/// The library numbers these in the order of a hash map, and breaks ties between merges by those numbers: without a fixed order two
+/// trainings on the same texts differ (tokenizers 0.23.2, `BpeTrainer::tokenize_words`).
+fn inner_letters(
+    texts: &[&str],
+    kind: TokenizerKind,
+    words: impl Fn(&str) -> tokenizers::Result<Vec<String>>,
+) -> Result<BTreeSet<String>, TrainerError> {
+    let mut letters = BTreeSet::new();
+    for text in texts {
+        for word in words(text).map_err(TrainerError::tokenizer)? {
+            match kind {
+                TokenizerKind::WordPiece => letters.extend(word.chars().skip(1).map(|letter| format!("##{letter}"))),
+                TokenizerKind::Bpe => letters.extend(word.chars().next_back().map(|letter| format!("{letter}{END_OF_WORD}"))),
+                TokenizerKind::Word => {}
+            }
+        }
+    }
+    Ok(letters)
 }
 
 /// The token ids of each text, special tokens included, cut to the tokenizer's longest row.

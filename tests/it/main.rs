@@ -1,5 +1,6 @@
 //! All integration tests in one binary: linking is what makes them slow.
 
+mod config;
 mod engine;
 mod tui;
 mod verbs;

@@ -1,1 +1,356 @@
-//! Tests of the SQLite store that need SQLite: damage, full disks, several connections.
+//! Tests of what only a store in a file has: other people's files, damage, full disks, several connections.
+
+use std::error::Error as _;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+use crate::metric::Direction;
+use crate::params::Params;
+use crate::seed::SeedTree;
+use crate::storage::conformance::{self, random_journal, small_study};
+use crate::trial::{Origin, TrialState};
+
+const NOW: Timestamp = Timestamp(1_700_000_000_000_000);
+
+fn assert_sound(path: &Path) {
+    let connection = Connection::open(path).unwrap();
+    let verdict: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+    assert!(!connection.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap(), "a row refers to nothing");
+}
+
+/// A store with a study in its own directory, and the lease on it.
+fn fresh() -> (tempfile::TempDir, PathBuf, SqliteStore, Lease) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("runs/hpsearch.db");
+    let mut store = SqliteStore::open(&path).unwrap();
+    let lease = begin(&mut store, "s");
+    (directory, path, store, lease)
+}
+
+fn begin(store: &mut SqliteStore, name: &str) -> Lease {
+    let study = store.create_study(NOW, &small_study(name, Direction::Minimize)).unwrap();
+    let holder = Holder { pid: 1, pid_started: 2, host: "here".to_owned() };
+    store.acquire(study, &holder, NOW, Takeover::IfFree).unwrap()
+}
+
+fn journal(length: usize) -> Vec<Event> {
+    random_journal(&small_study("s", Direction::Minimize), length, &mut SeedTree::new(3).stream("journal"))
+}
+
+/// The error and its causes, as the command line prints them.
+fn told(error: &StorageError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[test]
+fn the_sqlite_store_passes_the_suite() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut paths = Vec::new();
+    conformance::run(&mut || {
+        let path = directory.path().join(format!("{}.db", paths.len()));
+        paths.push(path.clone());
+        Box::new(move || Box::new(SqliteStore::open(&path).unwrap()))
+    });
+    for path in paths {
+        assert_sound(&path);
+    }
+}
+
+#[test]
+fn opening_again_changes_nothing_and_a_reader_sees_the_same() {
+    let (_directory, path, mut store, lease) = fresh();
+    store.append(&lease, NOW, &journal(200)).unwrap();
+    let before = format!("{:?}", store.view(lease.study).unwrap());
+    drop(store);
+    let reader = SqliteReader::open(&path).unwrap();
+    assert_eq!(format!("{:?}", reader.view(lease.study).unwrap()), before);
+    drop(reader);
+    assert_eq!(format!("{:?}", SqliteStore::open(&path).unwrap().view(lease.study).unwrap()), before);
+    assert_sound(&path);
+}
+
+#[test]
+fn a_reader_cannot_write() {
+    let (_directory, path, _store, _lease) = fresh();
+    let reader = SqliteReader::open(&path).unwrap();
+    let refused = reader.connection.execute("DELETE FROM event", []).unwrap_err();
+    assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::ReadOnly));
+}
+
+#[test]
+fn a_missing_store_is_told_with_the_way_to_make_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("no.db");
+    let message = told(&SqliteReader::open(&path).unwrap_err());
+    assert!(message.contains("no.db") && message.contains("hpsearch run study.toml") && message.contains("--store PATH"), "{message}");
+    assert!(!path.exists(), "a reader makes no file");
+    // A file that a runner is just making is not there yet.
+    fs::write(&path, "").unwrap();
+    assert!(matches!(SqliteReader::open(&path), Err(StorageError::Missing { .. })));
+}
+
+#[test]
+fn files_of_other_programs_are_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = directory.path().join("notes.txt");
+    fs::write(&text, "Dear diary, ".repeat(100)).unwrap();
+    let optuna = directory.path().join("optuna.db");
+    Connection::open(&optuna).unwrap().execute_batch("CREATE TABLE alembic_version (version_num TEXT)").unwrap();
+    let other = directory.path().join("other.db");
+    Connection::open(&other).unwrap().execute_batch("PRAGMA application_id = 1234; CREATE TABLE x (y)").unwrap();
+    for (path, word) in [(text, "not an SQLite database"), (optuna, "Optuna"), (other, "another program")] {
+        let before = fs::read(&path).unwrap();
+        for error in [SqliteStore::open(&path).unwrap_err(), SqliteReader::open(&path).unwrap_err()] {
+            assert!(matches!(error, StorageError::NotAStore { .. }), "{error:?}");
+            assert!(told(&error).contains(word), "{}", told(&error));
+        }
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+    assert!(matches!(SqliteStore::open(directory.path()), Err(StorageError::NotUsable { .. })), "a directory is no store");
+}
+
+#[test]
+fn a_store_of_a_newer_version_is_refused() {
+    let (_directory, path, store, _lease) = fresh();
+    store.reader.connection.pragma_update(None, "user_version", 99).unwrap();
+    drop(store);
+    assert!(matches!(SqliteStore::open(&path), Err(StorageError::Newer { found: 99, known: 1, .. })));
+    assert!(matches!(SqliteReader::open(&path), Err(StorageError::Newer { .. })));
+}
+
+#[test]
+fn a_directory_that_is_a_file_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("runs"), "x").unwrap();
+    let error = SqliteStore::open(&directory.path().join("runs/hpsearch.db")).unwrap_err();
+    assert!(told(&error).contains("--store PATH"), "{}", told(&error));
+}
+
+#[test]
+fn a_full_disk_writes_nothing_and_the_study_goes_on_when_there_is_space() {
+    let (_directory, path, mut store, lease) = fresh();
+    let events = journal(3000);
+    let (first, rest) = events.split_at(300);
+    store.append(&lease, NOW, first).unwrap();
+    let pages: i64 = store.reader.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+    let limit = |store: &SqliteStore, pages: i64| {
+        let set = format!("PRAGMA max_page_count = {pages}");
+        store.reader.connection.query_row(&set, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    limit(&store, pages + 3);
+    let before = format!("{:?}", store.view(lease.study).unwrap());
+    let error = store.append(&lease, NOW, rest).unwrap_err();
+    assert!(matches!(error, StorageError::DiskFull { .. }), "{error:?}");
+    let message = told(&error);
+    assert!(message.contains("hpsearch.db") && message.contains("free some space") && message.contains("database or disk is full"), "{message}");
+    assert_eq!(format!("{:?}", store.view(lease.study).unwrap()), before);
+    assert_eq!(store.events_after(lease.study, Seq(0), u64::MAX).unwrap().len(), first.len());
+    limit(&store, i64::from(u32::MAX) - 1);
+    store.append(&lease, NOW, rest).unwrap();
+    let mut folded = StudyView::new(&small_study("s", Direction::Minimize));
+    for event in &events {
+        folded.apply(NOW, event);
+    }
+    assert_eq!(store.view(lease.study).unwrap().counts, folded.counts);
+    drop(store);
+    assert_sound(&path);
+}
+
+#[test]
+fn a_store_that_cannot_be_written_is_told() {
+    let (_directory, path, mut store, lease) = fresh();
+    store.reader.connection.pragma_update(None, "query_only", true).unwrap();
+    let error = store.append(&lease, NOW, &journal(5)).unwrap_err();
+    assert!(matches!(error, StorageError::NotUsable { .. }), "{error:?}");
+    assert!(told(&error).contains("permissions") && told(&error).contains("readonly database"), "{}", told(&error));
+    drop(store);
+    assert_sound(&path);
+}
+
+#[test]
+fn an_archived_store_is_read_without_its_directory_being_touched() {
+    let (directory, path, mut store, lease) = fresh();
+    store.append(&lease, NOW, &journal(100)).unwrap();
+    let trials = store.view(lease.study).unwrap().trials.len();
+    drop(store);
+    let archived = directory.path().join("50 % of #1?.db");
+    fs::rename(&path, &archived).unwrap();
+    let (connection, version) = open_archived(&archived).ok().unwrap();
+    assert_eq!(version, 1);
+    assert_eq!(SqliteReader::new(connection, &archived).view(lease.study).unwrap().trials.len(), trials);
+    assert!(!has_log(&archived));
+}
+
+#[test]
+fn a_store_that_another_process_does_not_let_go_of_is_told() {
+    let (_directory, path, mut store, lease) = fresh();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    store.reader.connection.busy_timeout(Duration::ZERO).unwrap();
+    let error = store.append(&lease, NOW, &journal(5)).unwrap_err();
+    assert!(matches!(error, StorageError::Locked { .. }), "{error:?}");
+    assert!(told(&error).contains("fuser") && told(&error).contains("database is locked"), "{}", told(&error));
+    assert!(store.view(lease.study).is_ok(), "readers do not wait for writers");
+}
+
+#[test]
+fn a_damaged_file_is_told_with_the_way_to_save_it() {
+    let (_directory, path, mut store, lease) = fresh();
+    store.append(&lease, NOW, &journal(2000)).unwrap();
+    drop(store);
+    let mut bytes = fs::read(&path).unwrap();
+    // Everything but the header page, so that it is still a store of ours.
+    bytes[4096..].fill(0xA5);
+    fs::write(&path, bytes).unwrap();
+    let error = SqliteStore::open(&path).and_then(|store| store.view(lease.study)).unwrap_err();
+    assert!(matches!(error, StorageError::Damaged { .. }), "{error:?}");
+    assert!(told(&error).contains(".recover") && told(&error).contains("malformed"), "{}", told(&error));
+}
+
+#[test]
+fn unreadable_json_is_told_with_its_table_and_row() {
+    let (_directory, _path, mut store, lease) = fresh();
+    store.append(&lease, NOW, &journal(50)).unwrap();
+    store.reader.connection.execute("UPDATE event SET body = '{\"type\":\"from the future\"}' WHERE seq = 7", []).unwrap();
+    let error = store.events_after(lease.study, Seq(0), 100).unwrap_err();
+    assert!(matches!(&error, StorageError::Corrupt { place, .. } if place == "table `event`, seq 7, column `body`"), "{error:?}");
+    store.reader.connection.execute("UPDATE trial SET origin = '{}' WHERE number = 1", []).unwrap();
+    let error = store.view(lease.study).unwrap_err();
+    assert!(matches!(&error, StorageError::Corrupt { place, .. } if place == "table `trial`, id 1000000001, column `origin`"), "{error:?}");
+}
+
+#[test]
+fn what_has_no_form_in_the_store_is_refused_whole() {
+    let (_directory, _path, mut store, lease) = fresh();
+    let create = Event::TrialCreated { trial: TrialNumber(0), params: Params::new(), origin: Origin::Enqueued(0) };
+    let save = Event::CheckpointSaved { trial: TrialNumber(0), step: u64::MAX, path: PathBuf::from("/a") };
+    let error = store.append(&lease, NOW, &[create.clone(), save]).unwrap_err();
+    assert!(told(&error).contains("18446744073709551615 is larger"), "{}", told(&error));
+    assert!(store.view(lease.study).unwrap().trials.is_empty());
+    store.append(&lease, NOW, &[create]).unwrap();
+}
+
+#[test]
+fn ids_learned_in_a_failed_transaction_are_forgotten() {
+    let (_directory, path, mut store, lease) = fresh();
+    let create = |trial| Event::TrialCreated { trial: TrialNumber(trial), params: Params::new(), origin: Origin::Enqueued(0) };
+    let report = |step| {
+        let metrics = [("a new metric".to_owned(), 1.0)].into_iter().collect();
+        Event::Reported { trial: TrialNumber(0), attempt: crate::trial::AttemptNumber(0), step, metrics }
+    };
+    store.append(&lease, NOW, &[create(0), report(1), report(u64::MAX)]).unwrap_err();
+    store.append(&lease, NOW, &[create(0), report(1)]).unwrap();
+    assert_eq!(store.reports(lease.study, TrialNumber(0)).unwrap(), [("a new metric".to_owned(), 1, 1.0)]);
+    drop(store);
+    assert_sound(&path);
+}
+
+#[test]
+fn several_processes_may_make_the_store_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("runs/hpsearch.db");
+    std::thread::scope(|scope| {
+        for index in 0..8 {
+            let path = &path;
+            scope.spawn(move || begin(&mut SqliteStore::open(path).unwrap(), &format!("study {index}")));
+        }
+    });
+    assert_eq!(SqliteReader::open(&path).unwrap().studies().unwrap().len(), 8);
+    assert_sound(&path);
+}
+
+#[test]
+fn readers_see_whole_batches_while_one_writes() {
+    let (_directory, path, mut store, lease) = fresh();
+    let done = AtomicBool::new(false);
+    // A trial is created, reported and finished in one batch: no reader may see less.
+    let batch = |number| {
+        let (trial, attempt) = (TrialNumber(number), crate::trial::AttemptNumber(0));
+        let metrics = [("eval_loss".to_owned(), 0.5)].into_iter().collect();
+        [
+            Event::TrialCreated { trial, params: Params::new(), origin: Origin::Enqueued(0) },
+            Event::Reported { trial, attempt, step: 1, metrics },
+            Event::TrialFinished { trial, state: TrialState::Complete, value: Some(0.5), reason: None },
+        ]
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut reader = SqliteReader::open(&path).unwrap();
+                let mut cursor = Seq(0);
+                let mut last_round = false;
+                while !last_round {
+                    last_round = done.load(Ordering::Acquire);
+                    let _ = reader.changed().unwrap();
+                    let view = reader.view(lease.study).unwrap();
+                    assert!(view.trials.iter().all(|trial| trial.state == TrialState::Complete && trial.curve.len() == 1));
+                    assert!(reader.trials(lease.study, TrialOrder::Value, 0, 20).unwrap().iter().all(|trial| trial.value == Some(0.5)));
+                    let events = reader.events_after(lease.study, cursor, u64::MAX).unwrap();
+                    assert_eq!(events.len() % 3, 0);
+                    cursor = events.last().map_or(cursor, |(seq, _, _)| *seq);
+                    assert!(cursor == Seq(0) || reader.summary(lease.study).unwrap().best.is_some());
+                }
+                assert_eq!(cursor, Seq(900));
+            });
+        }
+        for number in 0..300 {
+            store.append(&lease, NOW, &batch(number)).unwrap();
+        }
+        done.store(true, Ordering::Release);
+    });
+    drop(store);
+    assert_sound(&path);
+}
+
+#[test]
+fn two_studies_of_one_file_are_written_at_once() {
+    let (_directory, path, store, _lease) = fresh();
+    drop(store);
+    std::thread::scope(|scope| {
+        for name in ["left", "right"] {
+            let path = &path;
+            scope.spawn(move || {
+                let mut store = SqliteStore::open(path).unwrap();
+                let lease = begin(&mut store, name);
+                for events in journal(1500).chunks(5) {
+                    store.append(&lease, NOW, events).unwrap();
+                }
+                assert_eq!(store.events_after(lease.study, Seq(0), u64::MAX).unwrap().len(), 1500);
+            });
+        }
+    });
+    assert_sound(&path);
+}
+
+#[test]
+fn optunas_views_show_the_study() {
+    let (_directory, _path, mut store, lease) = fresh();
+    let finish = |number, state, value| {
+        let trial = TrialNumber(number);
+        let params = [("optim".to_owned(), "sgd".into()), ("learning_rate".to_owned(), 0.01.into())].into_iter().collect();
+        [
+            Event::TrialCreated { trial, params, origin: Origin::Enqueued(0) },
+            Event::TrialFinished { trial, state, value, reason: Some("so".to_owned()) },
+        ]
+    };
+    for (number, value) in (0..).zip([0.5, f64::NAN, f64::INFINITY]) {
+        store.append(&lease, NOW, &finish(number, TrialState::Complete, Some(value))).unwrap();
+    }
+    store.append(&lease, NOW, &finish(3, TrialState::Pruned, None)).unwrap();
+    let rows = |sql: &str| -> Vec<String> {
+        let mut statement = store.reader.connection.prepare(sql).unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+    };
+    assert_eq!(rows("SELECT state FROM trials ORDER BY number"), ["COMPLETE", "FAIL", "COMPLETE", "PRUNED"]);
+    assert_eq!(rows("SELECT value_type FROM trial_values ORDER BY trial_id"), ["FINITE", "INF_POS"]);
+    assert_eq!(rows("SELECT DISTINCT param_name || ' ' || param_value FROM trial_params ORDER BY 1"), ["learning_rate 0.01", "optim 0.0"]);
+    assert_eq!(rows("SELECT datetime_complete FROM trials LIMIT 1"), ["2023-11-14 22:13:20.000000"]);
+}

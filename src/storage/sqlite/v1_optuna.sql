@@ -42,7 +42,7 @@ CREATE VIEW trial_values AS
          CASE WHEN abs(value) <= 1.7976931348623157e308 THEN value END AS value,
          CASE WHEN value > 1.7976931348623157e308 THEN 'INF_POS' WHEN value < -1.7976931348623157e308 THEN 'INF_NEG'
               ELSE 'FINITE' END AS value_type
-  FROM trial_value WHERE value IS NOT NULL;
+  FROM trial_value WHERE value IS NOT NULL AND (SELECT state FROM trial WHERE id = trial_id) = 'complete';
 
 CREATE VIEW trial_intermediate_values AS
   SELECT r.trial_id * 1048576 + row_number() OVER (PARTITION BY r.trial_id ORDER BY r.step) AS trial_intermediate_value_id,

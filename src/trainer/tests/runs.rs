@@ -190,6 +190,8 @@ fn a_checkpoint_of_another_run_is_refused_unless_it_is_cloned() {
     assert!(run(json!({"num_train_epochs": 2, "model.hidden_size": 32}), resume, 7).unwrap_err().contains("another shape"));
     assert_eq!(run(json!({"num_train_epochs": 2}), resume, 7), Ok(1));
     assert_eq!(run(json!({"num_train_epochs": 2, "learning_rate": 0.5}), Start::Clone(&checkpoint), 9), Ok(1));
+    assert_eq!(run(json!({"num_train_epochs": 2, "optim": "sgd"}), Start::Clone(&checkpoint), 9), Ok(1));
+    assert!(run(json!({"num_train_epochs": 0.5}), resume, 7).unwrap_err().contains("at step 12, beyond the 6 steps"));
     let missing = fixture.path().join("nowhere");
     assert!(run(json!({}), Start::Resume(&missing), 7).unwrap_err().contains("no such directory"));
 }
@@ -207,6 +209,16 @@ fn every_shape_of_model_trains() {
         assert_eq!(train(&fixture.job(&arguments, &fixture.path().join("trial")), &mut runner).unwrap(), RunEnd::Finished);
         assert!(runner.reports.iter().all(|(_, metrics)| metrics["eval_loss"].is_finite()));
     }
+}
+
+#[test]
+fn what_a_killed_run_left_half_written_is_removed() {
+    let fixture = Fixture::new();
+    let (arguments, directory) = (arguments(json!({"num_train_epochs": 1})), fixture.path().join("trial"));
+    fs::create_dir_all(directory.join(".checkpoint-12.1-0.tmp")).unwrap();
+    train(&fixture.job(&arguments, &directory), &mut Runner::default()).unwrap();
+    let left: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["checkpoint-12"]);
 }
 
 #[test]

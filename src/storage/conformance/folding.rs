@@ -1,0 +1,168 @@
+//! Cases about the tables being what folding the journal gives, whatever happened.
+
+use std::collections::BTreeMap;
+
+use rand::RngExt as _;
+
+use super::journal::{OTHER_METRIC, holder, random_journal, small_study};
+use super::{Case, Opener};
+use crate::event::{Event, Seq};
+use crate::metric::{Direction, Score};
+use crate::seed::SeedTree;
+use crate::storage::{Lease, Storage, StorageError, StudyId, Takeover, TrialOrder};
+use crate::time::Timestamp;
+use crate::trial::{Trial, TrialNumber, TrialState};
+use crate::view::StudyView;
+
+pub(super) const CASES: &[(&str, Case)] =
+    &[("the tables are the fold of the journal", tables_are_the_fold), ("two studies do not mix", two_studies_do_not_mix)];
+
+fn tables_are_the_fold(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    for seed in 0..6 {
+        let mut rng = SeedTree::new(seed).stream("conformance");
+        let direction = if seed % 2 == 0 { Direction::Minimize } else { Direction::Maximize };
+        let spec = small_study(&format!("study {seed}"), direction);
+        let study = store.create_study(Timestamp(0), &spec)?;
+        let lease = store.acquire(study, &holder(1), Timestamp(0), Takeover::IfFree)?;
+        let mut view = StudyView::new(&spec);
+        let mut journal = Vec::new();
+        let events = random_journal(&spec, 400, &mut rng);
+        let mut rest = events.as_slice();
+        let mut now = Timestamp(1_700_000_000_000_000);
+        while !rest.is_empty() {
+            // Clocks jump backwards, too.
+            now.0 += rng.random_range(-1000..100_000);
+            let (batch, later) = rest.split_at(rng.random_range(1..=40).min(rest.len()));
+            rest = later;
+            store.append(&lease, now, batch)?;
+            for event in batch {
+                view.apply(now, event);
+                journal.push((now, event.clone()));
+            }
+            assert_same_view(&store.view(study)?, &view);
+        }
+        assert_whole(&*open(), study, &view, &journal)?;
+        // Another metric: everything that was reported of it counts now.
+        let mut other = spec.clone();
+        other.objectives[0].metric = OTHER_METRIC.to_owned();
+        store.update_spec(&lease, now, &other)?;
+        let mut view = StudyView::new(&other);
+        for (at, event) in &journal {
+            view.apply(*at, event);
+        }
+        assert_whole(&*open(), study, &view, &journal)?;
+    }
+    Ok(())
+}
+
+/// Compares everything a reader says with what was written.
+fn assert_whole(reader: &dyn Storage, study: StudyId, view: &StudyView, journal: &[(Timestamp, Event)]) -> Result<(), StorageError> {
+    assert_same_view(&reader.view(study)?, view);
+    let stored = reader.events_after(study, Seq(0), u64::MAX)?;
+    assert_eq!(stored.len(), journal.len());
+    for ((_, at, event), (when, written)) in stored.iter().zip(journal) {
+        assert_eq!((format!("{event:?}"), at), (format!("{written:?}"), when));
+    }
+    let summary = reader.summary(study)?;
+    assert_eq!(summary.counts, view.counts);
+    assert_eq!(summary.finished, view.finished);
+    assert_eq!(summary.best.map(|(number, _)| number), view.best().map(|trial| trial.number));
+    let listed = reader.trials(study, TrialOrder::Number, 0, u64::MAX)?;
+    assert_eq!(listed.len(), view.trials.len());
+    for trial in &view.trials {
+        let found = reader.trial(study, trial.number)?;
+        assert_eq!(found.as_ref().map(canonical), Some(canonical(trial)));
+        assert_eq!(canonical(&listed[trial.number.index()]), canonical(trial));
+        assert_reports(reader, study, trial.number, journal)?;
+    }
+    let ranked = reader.trials(study, TrialOrder::Value, 0, u64::MAX)?;
+    assert!(ranked.iter().map(|trial| trial.number).eq(ranking(view)), "{:?}", ranked.iter().map(|trial| trial.number.0).collect::<Vec<_>>());
+    let since = journal.iter().rev().find_map(|(at, event)| match event {
+        Event::RunnerStarted { .. } => Some(Some(*at)),
+        Event::RunnerStopped { .. } => Some(None),
+        _ => None,
+    });
+    assert_eq!(reader.running_since(study)?, (view.ran_micros, since.flatten()));
+    Ok(())
+}
+
+/// Complete trials by value, then the others by their last report; the better first, NaN after numbers, none after NaN.
+fn ranking(view: &StudyView) -> impl Iterator<Item = TrialNumber> {
+    let mut keys: Vec<_> = view
+        .trials
+        .iter()
+        .map(|trial| {
+            let complete = trial.state == TrialState::Complete;
+            let value = if complete { trial.value } else { trial.last().map(|(_, value)| value) };
+            (!complete, value.is_none(), Score::new(view.direction(), value.unwrap_or(f64::NAN)), trial.number)
+        })
+        .collect();
+    keys.sort();
+    keys.into_iter().map(|(_, _, _, number)| number)
+}
+
+fn assert_reports(reader: &dyn Storage, study: StudyId, trial: TrialNumber, journal: &[(Timestamp, Event)]) -> Result<(), StorageError> {
+    let mut expected = BTreeMap::new();
+    let mut exists = false;
+    for (_, event) in journal.iter().filter(|(_, event)| event.trial() == Some(trial)) {
+        exists |= matches!(event, Event::TrialCreated { .. });
+        if let Event::Reported { step, metrics, .. } = event
+            && exists
+        {
+            expected.extend(metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value + 0.0)));
+        }
+    }
+    let reports = reader.reports(study, trial)?;
+    let reports: Vec<_> = reports.into_iter().map(|(name, step, value)| ((name, step), value + 0.0)).collect();
+    assert_eq!(format!("{reports:?}"), format!("{:?}", expected.into_iter().collect::<Vec<_>>()));
+    Ok(())
+}
+
+/// A trial as text in which NaN equals NaN and the sign of zero, which SQLite drops, is gone.
+fn canonical(trial: &Trial) -> String {
+    let mut trial = trial.clone();
+    trial.value = trial.value.map(|value| value + 0.0);
+    for (_, value) in &mut trial.curve {
+        *value += 0.0;
+    }
+    format!("{trial:?}")
+}
+
+fn assert_same_view(stored: &StudyView, folded: &StudyView) {
+    for (stored, folded) in stored.trials.iter().zip(&folded.trials) {
+        assert_eq!(canonical(stored), canonical(folded));
+    }
+    let rest = |view: &StudyView| {
+        let mut rest = view.clone();
+        rest.trials.clear();
+        format!("{rest:?}")
+    };
+    assert_eq!((rest(stored), stored.trials.len()), (rest(folded), folded.trials.len()));
+}
+
+fn two_studies_do_not_mix(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let mut begin = |name: &str, pid| -> Result<(Lease, StudyView), StorageError> {
+        let spec = small_study(name, Direction::Minimize);
+        let study = store.create_study(Timestamp(0), &spec)?;
+        Ok((store.acquire(study, &holder(pid), Timestamp(0), Takeover::IfFree)?, StudyView::new(&spec)))
+    };
+    let mut sides = [begin("a", 1)?, begin("b", 2)?];
+    let spec = small_study("", Direction::Minimize);
+    let mut handles = [open(), open()];
+    let mut rngs = ["left", "right"].map(|name| SeedTree::new(9).stream(name));
+    for (side, handle) in handles.iter_mut().enumerate() {
+        // Alternating small batches, so that sequence numbers interleave.
+        let (lease, view) = &mut sides[side];
+        for event in random_journal(&spec, 100, &mut rngs[side]) {
+            handle.append(lease, Timestamp(5), std::slice::from_ref(&event))?;
+            view.apply(Timestamp(5), &event);
+        }
+    }
+    for (lease, view) in &sides {
+        assert_same_view(&store.view(lease.study)?, view);
+        assert_eq!(store.events_after(lease.study, Seq(0), u64::MAX)?.len(), 100);
+    }
+    Ok(())
+}

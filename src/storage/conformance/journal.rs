@@ -1,0 +1,158 @@
+//! Studies and journals to test stores with.
+
+use std::path::PathBuf;
+
+use rand::RngExt as _;
+
+use crate::device::{Device, Slot};
+use crate::event::{AttemptEnd, Event};
+use crate::metric::{Direction, Metrics};
+use crate::params::Params;
+use crate::seed::StreamRng;
+use crate::space::{Condition, Dimension, Distribution, Scale, Space};
+use crate::storage::Holder;
+use crate::study::{FailureCause, Program, StudySpec};
+use crate::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
+use crate::verdict::{Reason, Verdict};
+
+/// Metric of [`small_study`].
+pub(super) const METRIC: &str = "eval_loss";
+
+/// A metric that is reported, too.
+pub(super) const OTHER_METRIC: &str = "genauigkeit/größe";
+
+/// A study with a parameter of each kind, one of them conditional.
+///
+/// # Panics
+/// Never: the space is valid.
+pub fn small_study(name: &str, direction: Direction) -> StudySpec {
+    let dimension = |name: &str, distribution| Dimension { name: name.to_owned(), distribution, prior: None, when: None };
+    let float = Distribution::float(1e-5, 1e-1, Scale::Log, None).expect("a valid range");
+    let int = Distribution::int(2, 8, Scale::Linear, 2).expect("a valid range");
+    let choice = Distribution::choice(vec!["sgd".into(), "adamw \"β\"".into(), true.into()]).expect("a valid list");
+    let momentum = Distribution::float(0.0, 1.0, Scale::Linear, Some(0.25)).expect("a valid range");
+    let when = Some(Condition(vec![("optim".to_owned(), vec!["sgd".into()])]));
+    let dimensions = vec![
+        dimension("learning_rate", float),
+        dimension("model.num_layers", int),
+        dimension("optim", choice),
+        Dimension { when, ..dimension("momentum", momentum) },
+    ];
+    let space = Space::new(dimensions).expect("a valid space");
+    StudySpec::new(name, METRIC, direction, space, Program::Inline)
+}
+
+/// Someone who runs a study.
+pub(super) fn holder(pid: u32) -> Holder {
+    Holder { pid, pid_started: 1_000_000 + u64::from(pid), host: "höst".to_owned() }
+}
+
+/// A trial without parameters.
+pub(super) fn created(trial: u64) -> Event {
+    Event::TrialCreated { trial: TrialNumber(trial), params: Params::new(), origin: Origin::Sampled("random".to_owned()) }
+}
+
+/// A report of the study's metric.
+pub(super) fn reported(trial: u64, attempt: u32, step: u64, value: f64) -> Event {
+    let metrics = std::iter::once((METRIC.to_owned(), value)).collect();
+    Event::Reported { trial: TrialNumber(trial), attempt: AttemptNumber(attempt), step, metrics }
+}
+
+/// The end of a trial.
+pub(super) fn finished(trial: u64, state: TrialState, value: Option<f64>) -> Event {
+    Event::TrialFinished { trial: TrialNumber(trial), state, value, reason: None }
+}
+
+/// The start of an attempt on the processor.
+pub(super) fn started(trial: u64, attempt: u32) -> Event {
+    let slot = Slot { index: 0, device: Device::Cpu };
+    Event::AttemptStarted { trial: TrialNumber(trial), attempt: AttemptNumber(attempt), slot, resume: None, until: None }
+}
+
+/// `length` events in any order that a fold takes: also such as no engine would write, about trials that do not exist.
+pub fn random_journal(spec: &StudySpec, length: usize, rng: &mut StreamRng) -> Vec<Event> {
+    let mut trials = 0;
+    (0..length).map(|_| random_event(spec, &mut trials, rng)).collect()
+}
+
+fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Event {
+    // One more than there are: events about unknown trials change nothing.
+    let trial = TrialNumber(rng.random_range(0..*trials + 1) + if rng.random_ratio(1, 50) { 1000 } else { 0 });
+    let attempt = AttemptNumber(rng.random_range(0..3));
+    let step = [0, 1, 2, 3, 10, 1 << 40][rng.random_range(0..6)];
+    let until = rng.random_bool(0.3).then_some(step);
+    let reason = ["rank 9 of 12 at step 300; 4 go on", "läuft weiter", "'; DROP TABLE trial; --", ""][rng.random_range(0..4)].to_owned();
+    let path = PathBuf::from(["/runs/0/a", "/runs//0/a", "/runs/0/b", "/läufe/ü b"][rng.random_range(0..4)]);
+    match rng.random_range(0..24) {
+        0 => Event::RunnerStarted { pid: 7, host: "höst".to_owned(), slots: vec![Slot { index: 0, device: Device::Cpu }] },
+        1 => Event::RunnerStopped { reason, ran_micros: rng.random_range(0..1_000_000) },
+        2..6 => {
+            *trials += 1;
+            random_trial(spec, *trials - 1, rng)
+        }
+        6..8 => {
+            let device = [Device::Cpu, Device::Cuda(3), Device::Ndarray, Device::Sim(1)][rng.random_range(0..4)].clone();
+            let resume = rng.random_bool(0.5).then_some((step, path));
+            Event::AttemptStarted { trial, attempt, slot: Slot { index: rng.random_range(0..4), device }, resume, until }
+        }
+        8 => Event::AttemptLaunched { trial, attempt, pid: rng.random_range(1..99), pid_started: rng.random_range(0..1 << 50) },
+        9..14 => Event::Reported { trial, attempt, step, metrics: random_metrics(rng) },
+        14 => Event::Decided { trial, step, verdict: random_verdict(reason, rng) },
+        15..17 => Event::CheckpointSaved { trial, step, path },
+        17 => Event::CheckpointDropped { trial, path },
+        18 => Event::AttemptEnded { trial, attempt, end: random_end(rng), reason: rng.random_bool(0.5).then_some(reason) },
+        19 => Event::TrialQueued { trial, until, reason },
+        20 => Event::TrialPaused { trial, reason },
+        21 => {
+            let state = [TrialState::Complete, TrialState::Pruned, TrialState::Failed][rng.random_range(0..3)];
+            let value = (state == TrialState::Complete).then(|| random_number(rng));
+            Event::TrialFinished { trial, state, value, reason: rng.random_bool(0.5).then_some(reason) }
+        }
+        22 => Event::StudyFinished { reason },
+        _ => Event::StudyReopened { reason },
+    }
+}
+
+fn random_trial(spec: &StudySpec, number: u64, rng: &mut StreamRng) -> Event {
+    let drawn: Result<Params, std::convert::Infallible> =
+        spec.space.assemble(&Params::new(), |dimension, _| Ok(dimension.distribution.from_unit(rng.random())));
+    let Ok(params) = drawn;
+    let origin = if rng.random_bool(0.2) { Origin::Enqueued(number) } else { Origin::Sampled("tpe-independent".to_owned()) };
+    Event::TrialCreated { trial: TrialNumber(number), params, origin }
+}
+
+fn random_metrics(rng: &mut StreamRng) -> Metrics {
+    let names = [METRIC, METRIC, METRIC, OTHER_METRIC, "日本 \"x\"", ""];
+    let count = rng.random_range(0..4);
+    (0..count).map(|_| (names[rng.random_range(0..names.len())].to_owned(), random_number(rng))).collect()
+}
+
+/// Numbers that stores get wrong, and others.
+pub(super) const STRANGE: [f64; 10] =
+    [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1e308, -1e308, f64::MIN_POSITIVE, 0.1, 9_007_199_254_740_993.0];
+
+fn random_number(rng: &mut StreamRng) -> f64 {
+    if rng.random_bool(0.5) { STRANGE[rng.random_range(0..STRANGE.len())] } else { rng.random_range(-1.0..1.0) }
+}
+
+fn random_verdict(reason: String, rng: &mut StreamRng) -> Verdict {
+    match rng.random_range(0..4) {
+        0 => Verdict::GO_ON,
+        1 => Verdict::Continue(Some(Reason(reason))),
+        2 => Verdict::Pause(Reason(reason)),
+        _ => Verdict::Stop(Reason(reason)),
+    }
+}
+
+fn random_end(rng: &mut StreamRng) -> AttemptEnd {
+    let ends = [
+        AttemptEnd::Completed,
+        AttemptEnd::Paused,
+        AttemptEnd::Stopped,
+        AttemptEnd::Interrupted,
+        AttemptEnd::Lost,
+        AttemptEnd::Diverged,
+        AttemptEnd::Failed(FailureCause::WorkerLost),
+    ];
+    ends[rng.random_range(0..ends.len())].clone()
+}

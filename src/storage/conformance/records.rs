@@ -1,0 +1,221 @@
+//! Cases about what is kept: studies, numbers, reruns, attempts, checkpoints, the journal in pages.
+
+use std::path::PathBuf;
+
+use super::journal::{METRIC, STRANGE, created, finished, holder, reported, small_study, started};
+use super::{Case, Opener, refused};
+use crate::device::{Device, Slot};
+use crate::event::{AttemptEnd, Event, Seq};
+use crate::metric::Direction;
+use crate::space::{Distribution, Space};
+use crate::storage::{Attempt, Lease, Storage, StorageError, StudyId, Takeover};
+use crate::study::FailureCause;
+use crate::time::Timestamp;
+use crate::trial::{AttemptNumber, TrialNumber, TrialState};
+
+pub(super) const CASES: &[(&str, Case)] = &[
+    ("a study is found again by its name", found_again),
+    ("a study that is not there is an error", not_there),
+    ("strange numbers come back as they were", strange_numbers),
+    ("a rerun's report replaces the same step's", reruns),
+    ("attempts are kept with their ends", attempts),
+    ("checkpoints come and go", checkpoints),
+    ("the journal comes back in pages", journal_pages),
+    ("a changed specification is kept and old trials stay", changed_specification),
+    ("runners' time adds up", runners_time),
+];
+
+/// A new study, held.
+pub(super) fn held_study(store: &mut dyn Storage, direction: Direction) -> Result<Lease, StorageError> {
+    let study = store.create_study(Timestamp(1), &small_study("s", direction))?;
+    store.acquire(study, &holder(1), Timestamp(1), Takeover::IfFree)
+}
+
+fn found_again(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    assert!(store.studies()?.is_empty());
+    let names = ["zwei", "日本語 \u{1F600}", "O'Brien; DROP TABLE study", ""];
+    for (index, name) in (0_i64..).zip(names) {
+        let mut spec = small_study(name, Direction::Maximize);
+        spec.budget.target = Some(1e-300);
+        let id = store.create_study(Timestamp(index), &spec)?;
+        let found = open().study(name)?.map(|study| (study.id, study.spec, study.created));
+        assert_eq!(found, Some((id, spec, Timestamp(index))));
+    }
+    assert_eq!(store.study("no such")?, None);
+    let twice = refused(store.create_study(Timestamp(9), &small_study("zwei", Direction::Minimize)), "a name used twice");
+    assert!(matches!(twice, StorageError::Exists { name } if name == "zwei"));
+    let mut sorted = names.to_vec();
+    sorted.sort_unstable();
+    let listed: Vec<_> = store.studies()?.into_iter().map(|summary| summary.spec.name).collect();
+    assert_eq!(listed, sorted);
+    Ok(())
+}
+
+fn not_there(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let study = StudyId(5);
+    let is_missing = |error| matches!(error, StorageError::NoStudy { study: StudyId(5) });
+    assert!(is_missing(refused(store.view(study), "the view")));
+    assert!(is_missing(refused(store.summary(study), "the summary")));
+    assert!(is_missing(refused(store.trials(study, super::super::TrialOrder::Value, 0, 1), "the trials")));
+    assert!(is_missing(refused(store.trial(study, TrialNumber(0)), "the trial")));
+    assert!(is_missing(refused(store.attempts(study, None), "the attempts")));
+    assert!(is_missing(refused(store.reports(study, TrialNumber(0)), "the reports")));
+    assert!(is_missing(refused(store.events_after(study, Seq(0), 1), "the journal")));
+    assert!(is_missing(refused(store.running_since(study), "the time")));
+    assert!(is_missing(refused(store.pending_requests(study), "the requests")));
+    assert!(is_missing(refused(store.acquire(study, &holder(1), Timestamp(0), Takeover::IfFree), "a lease")));
+    Ok(())
+}
+
+fn strange_numbers(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let lease = held_study(&mut *store, Direction::Minimize)?;
+    let mut events = vec![created(0)];
+    events.extend((0..).zip(STRANGE).map(|(step, value)| reported(0, 0, step, value)));
+    for (trial, value) in (1..).zip(STRANGE) {
+        events.extend([created(trial), finished(trial, TrialState::Complete, Some(value))]);
+    }
+    store.append(&lease, Timestamp(2), &events)?;
+    let view = open().view(lease.study)?;
+    let same = |stored: f64, written: f64| stored == written || (stored.is_nan() && written.is_nan());
+    for ((step, value), (at, written)) in view.trials[0].curve.iter().zip((0_u64..).zip(STRANGE)) {
+        assert!(*step == at && same(*value, written), "{value} instead of {written} at step {at}");
+    }
+    assert_eq!(view.trials[0].curve.len(), STRANGE.len());
+    for (trial, written) in view.trials[1..].iter().zip(STRANGE) {
+        assert!(trial.value.is_some_and(|value| same(value, written)), "{:?} instead of {written}", trial.value);
+    }
+    let last = STRANGE[STRANGE.len() - 1];
+    assert!(view.trials[0].last_metrics.get(METRIC).is_some_and(|value| same(value, last)));
+    Ok(())
+}
+
+fn reruns(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let lease = held_study(&mut *store, Direction::Minimize)?;
+    let first = [created(0), started(0, 0), reported(0, 0, 1, 0.5), reported(0, 0, 2, 0.4), reported(0, 0, 3, 0.3)];
+    store.append(&lease, Timestamp(2), &first)?;
+    store.append(&lease, Timestamp(3), &[started(0, 1), reported(0, 1, 2, f64::NAN)])?;
+    let Some(trial) = open().trial(lease.study, TrialNumber(0))? else { panic!("the trial is gone") };
+    assert_eq!(trial.curve.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(trial.curve[1].1.is_nan());
+    assert_eq!(trial.last(), Some((3, 0.3)));
+    assert_eq!(trial.attempts, 2);
+    assert_eq!(store.reports(lease.study, TrialNumber(0))?.len(), 3);
+    assert!(store.reports(lease.study, TrialNumber(7))?.is_empty());
+    assert_eq!(store.trial(lease.study, TrialNumber(7))?, None);
+    assert_eq!(store.trial(lease.study, TrialNumber(u64::MAX))?, None);
+    Ok(())
+}
+
+fn attempts(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let lease = held_study(&mut *store, Direction::Minimize)?;
+    let (trial, slot) = (TrialNumber(1), Slot { index: 3, device: Device::Cuda(2) });
+    let (first, second) = (AttemptNumber(0), AttemptNumber(1));
+    let resume = Some((4, PathBuf::from("/runs/ü")));
+    let end = AttemptEnd::Failed(FailureCause::Oom);
+    store.append(&lease, Timestamp(2), &[created(0), created(1), started(0, 0)])?;
+    let start = |attempt, resume| Event::AttemptStarted { trial, attempt, slot: slot.clone(), resume, until: Some(9) };
+    store.append(&lease, Timestamp(3), &[start(first, None)])?;
+    store.append(&lease, Timestamp(4), &[Event::AttemptLaunched { trial, attempt: first, pid: 77, pid_started: 1 << 40 }])?;
+    store.append(&lease, Timestamp(8), &[Event::AttemptEnded { trial, attempt: first, end: end.clone(), reason: Some("no memory".to_owned()) }])?;
+    store.append(&lease, Timestamp(9), &[start(second, resume)])?;
+    let stored = open().attempts(lease.study, Some(trial))?;
+    let open_end = Attempt { trial, attempt: second, slot: slot.clone(), process: None, started: Timestamp(9), ended: None, end: None, reason: None };
+    let (process, ended, reason) = (Some((77, 1 << 40)), Some(Timestamp(8)), Some("no memory".to_owned()));
+    let closed = Attempt { attempt: first, process, started: Timestamp(3), ended, end: Some(end), reason, ..open_end.clone() };
+    assert_eq!(stored, [closed, open_end]);
+    let all: Vec<_> = store.attempts(lease.study, None)?.iter().map(|attempt| (attempt.trial.0, attempt.attempt.0)).collect();
+    assert_eq!(all, [(0, 0), (1, 0), (1, 1)]);
+    assert_eq!(store.trial(lease.study, trial)?.map(|trial| (trial.busy_micros, trial.until)), Some((5, Some(9))));
+    Ok(())
+}
+
+fn checkpoints(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let lease = held_study(&mut *store, Direction::Minimize)?;
+    let save = |step, path: &str| Event::CheckpointSaved { trial: TrialNumber(0), step, path: PathBuf::from(path) };
+    store.append(&lease, Timestamp(2), &[created(0), save(2, "/b"), save(1, "/a"), save(2, "/c"), save(3, "/a")])?;
+    let paths = |store: &dyn Storage| -> Result<Vec<_>, StorageError> {
+        let trial = store.trial(lease.study, TrialNumber(0))?;
+        Ok(trial.iter().flat_map(|trial| &trial.checkpoints).map(|checkpoint| (checkpoint.step, checkpoint.path.display().to_string())).collect())
+    };
+    let kept = |list: &[(u64, &str)]| list.iter().map(|(step, path)| (*step, (*path).to_owned())).collect::<Vec<_>>();
+    assert_eq!(paths(&*open())?, kept(&[(2, "/b"), (2, "/c"), (3, "/a")]));
+    store.append(&lease, Timestamp(3), &[Event::CheckpointDropped { trial: TrialNumber(0), path: PathBuf::from("/b") }])?;
+    assert_eq!(paths(&*open())?, kept(&[(2, "/c"), (3, "/a")]));
+    Ok(())
+}
+
+fn journal_pages(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let lease = held_study(&mut *store, Direction::Minimize)?;
+    assert!(store.events_after(lease.study, Seq(0), 10)?.is_empty());
+    let events: Vec<_> = (0..10).map(created).collect();
+    let last = store.append(&lease, Timestamp(2), &events)?;
+    assert_eq!(store.append(&lease, Timestamp(3), &[])?, last, "nothing appended, nothing moved");
+    let (mut cursor, mut sizes, mut read) = (Seq(0), Vec::new(), Vec::new());
+    loop {
+        let page = store.events_after(lease.study, cursor, 4)?;
+        sizes.push(page.len());
+        let Some((seq, _, _)) = page.last() else { break };
+        assert!(page.iter().all(|(seq, _, _)| *seq > cursor));
+        cursor = *seq;
+        read.extend(page.into_iter().map(|(_, _, event)| event));
+    }
+    assert_eq!((sizes, cursor), (vec![4, 4, 2, 0], last));
+    assert_eq!(read, events);
+    Ok(())
+}
+
+fn changed_specification(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let lease = held_study(&mut *store, Direction::Minimize)?;
+    let spec = small_study("s", Direction::Minimize);
+    let point = |optim: &str| {
+        let params = [("optim".to_owned(), optim.into())].into_iter().collect();
+        (params, crate::trial::Origin::Enqueued(0))
+    };
+    let create = |trial, (params, origin)| Event::TrialCreated { trial: TrialNumber(trial), params, origin };
+    store.append(&lease, Timestamp(2), &[create(0, point("sgd"))])?;
+    let mut dimensions = spec.space.dimensions().to_vec();
+    for dimension in &mut dimensions {
+        if let Distribution::Choice { choices } = &mut dimension.distribution {
+            choices.insert(0, "lion".into());
+        }
+    }
+    let space = Space::new(dimensions).expect("one more choice");
+    let changed = crate::study::StudySpec { space, description: Some("neu".to_owned()), ..spec };
+    store.update_spec(&lease, Timestamp(3), &changed)?;
+    store.append(&lease, Timestamp(4), &[create(1, point("lion"))])?;
+    let reader = open();
+    assert_eq!(reader.study("s")?.map(|study| (study.spec, study.created)), Some((changed, Timestamp(1))));
+    let optim: Vec<_> = reader.view(lease.study)?.trials.iter().map(|trial| trial.params.get("optim").cloned()).collect();
+    assert_eq!(optim, [Some("sgd".into()), Some("lion".into())]);
+    Ok(())
+}
+
+fn runners_time(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let lease = held_study(&mut *store, Direction::Minimize)?;
+    let start = || Event::RunnerStarted { pid: 1, host: "h".to_owned(), slots: Vec::new() };
+    let stop = |ran_micros| Event::RunnerStopped { reason: "done".to_owned(), ran_micros };
+    assert_eq!(store.running_since(lease.study)?, (0, None));
+    store.append(&lease, Timestamp(10), &[start()])?;
+    assert_eq!(store.running_since(lease.study)?, (0, Some(Timestamp(10))));
+    store.append(&lease, Timestamp(30), &[stop(20)])?;
+    assert_eq!(store.running_since(lease.study)?, (20, None));
+    // This one is killed: no stop. The next one runs.
+    store.append(&lease, Timestamp(40), &[start()])?;
+    store.append(&lease, Timestamp(60), &[start()])?;
+    assert_eq!(store.running_since(lease.study)?, (20, Some(Timestamp(60))));
+    store.append(&lease, Timestamp(65), &[stop(5), Event::StudyFinished { reason: "all trials done".to_owned() }])?;
+    assert_eq!(open().running_since(lease.study)?, (25, None));
+    assert_eq!(open().summary(lease.study)?.finished.as_deref(), Some("all trials done"));
+    store.append(&lease, Timestamp(70), &[Event::StudyReopened { reason: "more trials".to_owned() }])?;
+    assert_eq!(open().summary(lease.study)?.finished, None);
+    Ok(())
+}
