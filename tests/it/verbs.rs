@@ -160,10 +160,11 @@ impl Ran {
 
 #[test]
 fn ls_lists_studies_and_their_best() {
-    let ran = Scene::digits().run(&["ls"]);
-    insta::assert_snapshot!(ran.out, @r"
+    let mut scene = Scene::digits();
+    scene.leave();
+    insta::assert_snapshot!(scene.run(&["ls"]).out, @r"
     study   state    trials     best  trial  metric     goal      time
-    digits  running    3/24  0.18421      0  eval_loss  minimize   0 s
+    digits  stopped    3/24  0.18421      0  eval_loss  minimize  31 s
     ");
 }
 
