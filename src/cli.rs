@@ -42,13 +42,18 @@ Examples:
   hpsearch best > best.toml        the best parameters found so far
   hpsearch export -o model         the best trial's checkpoint, ready for use
 
-A study is named by its name, by its file (study.toml), or not at all if the store holds only one.
-Exit codes: 0 done, 1 internal error, 2 wrong command line or study file, 3 no completed trial, 4 too many failures,
-5 store busy or unreachable, 6 the study file changed, 130 and 143 interrupted (run again to go on).";
+A study is named by its name, by its file (study.toml), or not at all if the
+store holds only one.
+
+Exit codes:
+  0  done                            4    too many trials failed
+  1  internal error                  5    store busy or unreachable
+  2  wrong command line or file      6    the study file changed
+  3  no completed trial              130, 143  interrupted; run again to go on";
 
 /// Hyperparameter search from one binary: describe a study in a TOML file, run it, watch it, take the best checkpoint.
 #[derive(Debug, Parser)]
-#[command(name = "hpsearch", version, after_help = EXAMPLES, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "hpsearch", bin_name = "hpsearch", version, after_help = EXAMPLES, max_term_width = 100, disable_help_subcommand = true)]
 pub struct CommandLine {
     /// Options of all verbs.
     #[command(flatten)]
@@ -137,7 +142,8 @@ Examples:
   hpsearch run study.toml --accept            the space, sampler or pruner changed: go on with the new one
   hpsearch run study.toml --fork digits-2     the metric, data or trainer changed: start a new study
 
-On a terminal the live leaderboard is shown; into a pipe or a file, plain lines. Ctrl-C stops and saves; run again to go on.";
+On a terminal the live leaderboard is shown; into a pipe or a file, plain lines.
+Ctrl-C stops and saves; run again to go on.";
 
 /// `check`.
 #[derive(Clone, Debug, Args)]

@@ -1,5 +1,7 @@
 //! `hpsearch ls`: the studies of a store.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::console::{Console, life};
@@ -10,6 +12,7 @@ use crate::metric::{Direction, Number};
 use crate::reporters::progress::Progress;
 use crate::reporters::table::{Align, Column};
 use crate::reporters::wording::{HolderLife, StudyState, duration, micros, number, one_line};
+use crate::runner;
 use crate::storage::{StorageReader, StudySummary};
 
 #[derive(Serialize)]
@@ -36,8 +39,7 @@ pub fn ls(arguments: &LsArguments, console: &mut Console) -> Result<Exit, Failur
         OutputForm::Json => console.json(&Listing { version: VERSION, studies: studies.iter().map(line).collect() })?,
         OutputForm::Text if studies.is_empty() => console.say("the store holds no study yet: `hpsearch run study.toml` starts one"),
         OutputForm::Text => {
-            let times = studies.iter().map(|study| reader.running_since(study.id)).collect::<Result<Vec<_>, _>>()?;
-            let spent = times.iter().map(|(ran, _)| duration(micros(*ran))).collect();
+            let spent = studies.iter().map(|study| Ok(duration(elapsed(&reader, study)?))).collect::<Result<_, Failure>>()?;
             console.table(&columns(&studies, spent))?;
         }
     }
@@ -61,10 +63,18 @@ pub fn state(study: &StudySummary) -> StudyState {
     StudyState::new(study, study.held.as_ref().map_or(HolderLife::Dead, |held| life(&held.holder)))
 }
 
+/// The time that runners spent on a study up to now.
+pub fn elapsed(reader: &dyn StorageReader, study: &StudySummary) -> Result<Duration, Failure> {
+    let (ran, since) = reader.running_since(study.id)?;
+    // A runner that died left its beginning behind; the clock stopped when it did.
+    let since = since.filter(|_| state(study) == StudyState::Running);
+    Ok(micros(ran) + since.map_or(Duration::ZERO, |since| runner::now().since(since)))
+}
+
 fn columns(studies: &[StudySummary], spent: Vec<String>) -> Vec<Column> {
     let cells = |cell: &dyn Fn(&StudySummary) -> String| studies.iter().map(cell).collect::<Vec<_>>();
     let trials = |study: &StudySummary| {
-        let progress = Progress::new(&study.spec, study.counts, std::time::Duration::ZERO);
+        let progress = Progress::new(&study.spec, study.counts, Duration::ZERO);
         progress.of.map_or_else(|| progress.done.to_string(), |of| format!("{}/{of}", progress.done))
     };
     vec![

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use super::exit::Failure;
-use crate::arguments::nearest;
 use crate::config;
 use crate::reporters::wording::one_line;
 use crate::storage::{StorageReader, StudySummary};
@@ -49,6 +48,15 @@ fn unknown(reader: &dyn StorageReader, name: &str) -> Result<Failure, Failure> {
         Some(near) => failure.help(format!("did you mean `{}`? There are {}", one_line(near), names(&studies))),
         None => failure.help(format!("there are {}", names(&studies))),
     })
+}
+
+/// The one of `names` that `name` most likely means, if any is near.
+fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    names
+        .map(|known| (strsim::jaro_winkler(name, known), known))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|(mine, _), (theirs, _)| mine.total_cmp(theirs))
+        .map(|(_, known)| known)
 }
 
 fn names(studies: &[StudySummary]) -> String {

@@ -7,18 +7,17 @@ use serde::Serialize;
 
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use super::ls::state;
+use super::ls::{elapsed, state};
 use super::named_study;
-use super::trial_json::{BestJson, CountsJson, VERSION, seconds};
+use super::trial_json::{BestJson, CountsJson, VERSION};
 use super::{OutputForm, ShowArguments};
 use crate::metric::Number;
 use crate::paths::files_directory;
 use crate::reporters::progress::Progress;
 use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{StudyState, count, duration, micros, number, one_line, param, rough_duration};
-use crate::runner;
+use crate::reporters::wording::{StudyState, count, duration, number, one_line, param, rough_duration};
 use crate::space::{Dimension, Distribution, Scale};
-use crate::storage::{StorageReader, StudySummary};
+use crate::storage::StudySummary;
 use crate::study::{Count, PolicySpec, Program, StudySpec, ValueRule};
 use crate::time::Timestamp;
 use crate::trial::TrialState;
@@ -39,9 +38,8 @@ struct Answer<'a> {
 pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
     let study = named_study::find(&reader, arguments.study.as_deref())?;
-    let (ran, since) = reader.running_since(study.id)?;
     let state = state(&study);
-    let now_running = since.filter(|_| state == StudyState::Running).map_or(Duration::ZERO, |since| runner::now().since(since));
+    let elapsed = elapsed(&reader, &study)?;
     match OutputForm::from(arguments.json) {
         OutputForm::Json => console.json(&Answer {
             version: VERSION,
@@ -50,10 +48,10 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
             finished: study.finished.as_deref(),
             trials: study.counts.into(),
             best: study.best.map(|(number, value)| BestJson { number: number.0, value: Number(value) }),
-            seconds: seconds(ran) + now_running.as_secs_f64(),
+            seconds: elapsed.as_secs_f64(),
             specification: &study.spec,
         })?,
-        OutputForm::Text => print(&study, state, micros(ran) + now_running, console)?,
+        OutputForm::Text => print(&study, state, elapsed, console)?,
     }
     Ok(Exit::Done)
 }

@@ -13,6 +13,9 @@ use crate::study::FailureCause;
 use crate::time::Timestamp;
 use crate::trial::{Origin, Trial, TrialState};
 
+/// Metric, step and value.
+type Report = (String, u64, f64);
+
 /// All lines, for a screen of `room` columns.
 pub fn lines(snapshot: &Snapshot, detail: &Detail, room: usize, now: Timestamp, look: Look) -> Vec<Line<'static>> {
     let mut lines = vec![title(snapshot, &detail.trial, look)];
@@ -68,11 +71,11 @@ fn parameters(trial: &Trial) -> Vec<String> {
 }
 
 fn metrics(detail: &Detail, room: usize, look: Look) -> Vec<String> {
-    let groups: Vec<&[(String, u64, f64)]> = detail.reports.chunk_by(|one, next| one.0 == next.0).collect();
-    let cells = |cell: &dyn Fn(&[(String, u64, f64)]) -> String| groups.iter().map(|group| cell(group)).collect::<Vec<_>>();
-    let last = |group: &[(String, u64, f64)]| group.last().map_or_else(String::new, |(_, _, value)| number(*value));
-    let step = |group: &[(String, u64, f64)]| group.last().map_or_else(String::new, |(_, step, _)| format!("at step {step}"));
-    let curve = |group: &[(String, u64, f64)]| {
+    let groups: Vec<&[Report]> = detail.reports.chunk_by(|one, next| one.0 == next.0).collect();
+    let cells = |cell: &dyn Fn(&[Report]) -> String| groups.iter().map(|group| cell(group)).collect::<Vec<_>>();
+    let last = |group: &[Report]| group.last().map_or_else(String::new, |(_, _, value)| number(*value));
+    let step = |group: &[Report]| group.last().map_or_else(String::new, |(_, step, _)| format!("at step {step}"));
+    let curve = |group: &[Report]| {
         let curve: Vec<(u64, f64)> = group.iter().map(|(_, step, value)| (*step, *value)).collect();
         sparkline(&curve, room.saturating_sub(48).clamp(8, 64), look.charset)
     };

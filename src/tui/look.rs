@@ -74,11 +74,8 @@ impl Look {
 
     /// What matters less.
     pub fn dim(self) -> Style {
-        // Bright black rather than the dim attribute: many terminals ignore or overdo that one.
-        match self.palette {
-            Palette::Colours => Style::new().fg(Color::DarkGray),
-            Palette::Monochrome => Style::new().add_modifier(Modifier::DIM),
-        }
+        // Not bright black: some themes (Solarized) give it the colour of the background. A terminal without dim shows plain text.
+        Style::new().add_modifier(Modifier::DIM)
     }
 
     /// The selected row.

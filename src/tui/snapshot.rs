@@ -50,7 +50,7 @@ impl Snapshot {
         let (ran_micros, running_since) = reader.running_since(study)?;
         state.total_is(summary.counts.total());
         let trials = reader.trials(study, state.order, state.offset, state.page())?;
-        state.loaded(trials.iter().map(|trial| trial.number).collect());
+        state.loaded(trials.iter().map(|trial| (trial.number, trial.state)).collect());
         let detail = match state.pane {
             Pane::Leaderboard => None,
             Pane::Detail { trial, .. } => match reader.trial(study, trial)? {

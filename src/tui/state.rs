@@ -6,7 +6,7 @@ use super::keys::{Action, action};
 use super::{TuiExit, TuiMode};
 use crate::event::Request;
 use crate::storage::TrialOrder;
-use crate::trial::TrialNumber;
+use crate::trial::{TrialNumber, TrialState};
 
 /// What fills the screen under the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ pub struct State {
     leave_when_over: bool,
     page: u64,
     total: u64,
-    visible: Vec<TrialNumber>,
+    visible: Vec<(TrialNumber, TrialState)>,
 }
 
 impl State {
@@ -139,10 +139,10 @@ impl State {
     }
 
     /// `visible` are the trials from `offset` on: the selection follows its trial.
-    pub fn loaded(&mut self, visible: Vec<TrialNumber>) {
+    pub fn loaded(&mut self, visible: Vec<(TrialNumber, TrialState)>) {
         self.visible = visible;
         if let Selection::Follow(trial) = self.selection {
-            match self.visible.iter().position(|number| *number == trial) {
+            match self.visible.iter().position(|(number, _)| *number == trial) {
                 Some(row) => self.selected = self.offset + u64::try_from(row).unwrap_or(0),
                 // It left the page: the row is kept, with the trial that is there now.
                 None => self.selection = Selection::Take,
@@ -156,7 +156,7 @@ impl State {
     /// The selected trial, if there is one.
     pub fn selected_trial(&self) -> Option<TrialNumber> {
         let row = usize::try_from(self.selected.checked_sub(self.offset)?).ok()?;
-        self.visible.get(row).copied()
+        self.visible.get(row).map(|(number, _)| *number)
     }
 
     /// The study is over; the answer says whether to leave at once, because that was asked for.
@@ -232,10 +232,12 @@ impl State {
     }
 
     fn ask_to_kill(&mut self, trial: Option<TrialNumber>) -> Command {
-        match (&self.course, trial) {
-            (Course::Over(_), _) => self.note("the study is over: no trial is running"),
-            (_, None) => self.note("there is no trial to kill"),
-            (_, Some(trial)) => {
+        let ended = self.visible.iter().find(|(number, state)| Some(*number) == trial && state.is_finished()).copied();
+        match (&self.course, trial, ended) {
+            (Course::Over(_), ..) => self.note("the study is over: no trial is running"),
+            (_, None, _) => self.note("there is no trial to kill"),
+            (_, _, Some((trial, state))) => self.note(&format!("trial {trial} is {} already", state.as_str())),
+            (_, Some(trial), None) => {
                 self.question = Some(Question::Kill(trial));
                 Command::Redraw
             }
@@ -364,12 +366,24 @@ mod tests {
         KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)
     }
 
+    fn running(numbers: impl Iterator<Item = u64>) -> Vec<(TrialNumber, TrialState)> {
+        numbers.map(|number| (TrialNumber(number), TrialState::Running)).collect()
+    }
+
+    #[test]
+    fn a_trial_that_has_ended_is_not_killed_again() {
+        let mut state = state(TuiMode::Watching);
+        state.loaded(vec![(TrialNumber(0), TrialState::Complete)]);
+        state.press(key(KeyCode::Char('k')));
+        assert_eq!((state.question, state.notice.as_deref()), (None, Some("trial 0 is complete already")));
+    }
+
     /// A state with 100 trials, of which the first ten (number = row) are visible.
     fn state(mode: TuiMode) -> State {
         let mut state = State::new(mode);
         state.resize(10);
         state.total_is(100);
-        state.loaded((0..10).map(TrialNumber).collect());
+        state.loaded(running(0..10));
         state
     }
 
@@ -418,18 +432,18 @@ mod tests {
         let mut state = state(TuiMode::Watching);
         state.press(key(KeyCode::Down));
         state.press(key(KeyCode::Char('k')));
-        state.loaded((0..10).rev().map(TrialNumber).collect());
+        state.loaded(running((0..10).rev()));
         assert_eq!(state.press(key(KeyCode::Char('y'))), Command::Ask(Request::Kill { trial: TrialNumber(1) }));
     }
 
     #[test]
     fn the_selection_follows_its_trial_and_the_first_row_stays_first() {
         let mut untouched = state(TuiMode::Watching);
-        untouched.loaded((0..10).rev().map(TrialNumber).collect());
+        untouched.loaded(running((0..10).rev()));
         assert_eq!(untouched.selected_trial(), Some(TrialNumber(9)));
         let mut moved = state(TuiMode::Watching);
         moved.press(key(KeyCode::Down));
-        moved.loaded((0..10).rev().map(TrialNumber).collect());
+        moved.loaded(running((0..10).rev()));
         assert_eq!((moved.selected, moved.selected_trial()), (8, Some(TrialNumber(1))));
     }
 

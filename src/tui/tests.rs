@@ -253,7 +253,7 @@ fn help_lies_over_the_table() {
 
 #[test]
 fn killing_asks_first() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press(&[KeyCode::Down, KeyCode::Char('k')]).frame());
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press(&[KeyCode::Down, KeyCode::Down, KeyCode::Down, KeyCode::Char('k')]).frame());
 }
 
 #[test]

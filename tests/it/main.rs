@@ -2,3 +2,5 @@
 
 mod config;
 mod engine;
+mod tui;
+mod verbs;
