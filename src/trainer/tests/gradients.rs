@@ -5,7 +5,7 @@ use burn::tensor::{Device, Tensor, activation};
 use super::super::batch::Batch;
 use super::super::encoder::{Architecture, Encoder};
 use super::super::layers::{DropoutKey, Pass};
-use super::super::optimiser::{Optimiser, clip, loss_and_norm};
+use super::super::optimiser::{Optimiser, Place, clip, loss_and_norm};
 use super::super::parameters::{Parameters, Role, Values, host, tensor};
 use super::*;
 
@@ -81,14 +81,14 @@ fn two_parameters() -> (Parameters, Device) {
     (parameters, Device::flex())
 }
 
-fn three_steps(values: Value) -> Vec<Vec<f32>> {
+fn three_steps(values: Value, place: Place) -> Vec<Vec<f32>> {
     let (parameters, device) = two_parameters();
-    let mut optimiser = Optimiser::new(&arguments(values), &parameters, &device);
+    let mut optimiser = Optimiser::new(&arguments(values), &parameters, &device, place);
     let row = |numbers: Vec<f32>| -> Tensor<2> { tensor(numbers.clone(), [1, numbers.len()], &device) };
     let mut values = Values(vec![row(vec![1.0, -2.0]), row(vec![0.5])]);
     for (step, gradient) in (1..).zip([[0.1, -0.2, 0.3], [0.4, 0.0, -0.5], [-0.3, 1.0, 0.2]]) {
         let gradients = Values(vec![row(gradient[..2].to_vec()), row(gradient[2..].to_vec())]);
-        optimiser.step(&parameters, &mut values, gradients, 0.1, step);
+        optimiser.step(&parameters, &mut values, gradients, 0.1, step).unwrap();
     }
     values.0.into_iter().map(|value| host(value).unwrap()).collect()
 }
@@ -113,9 +113,11 @@ fn adamw_by_hand(mut value: f64, gradients: [f64; 3], decay: f64) -> f64 {
 
 #[test]
 fn adamw_takes_pytorchs_steps() {
-    let actual = three_steps(json!({"weight_decay": 0.1}));
     let by_hand = [adamw_by_hand(1.0, [0.1, 0.4, -0.3], 0.1), adamw_by_hand(-2.0, [-0.2, 0.0, 1.0], 0.1)];
-    assert_close(&actual, &[&by_hand, &[adamw_by_hand(0.5, [0.3, -0.5, 0.2], 0.0)]]);
+    for place in [Place::Host, Place::Device] {
+        let actual = three_steps(json!({"weight_decay": 0.1}), place);
+        assert_close(&actual, &[&by_hand, &[adamw_by_hand(0.5, [0.3, -0.5, 0.2], 0.0)]]);
+    }
 }
 
 #[test]
@@ -129,8 +131,11 @@ fn sgd_takes_pytorchs_steps() {
         }
         value
     };
-    let actual = three_steps(json!({"optim": "sgd", "weight_decay": 0.1}));
-    assert_close(&actual, &[&[by_hand(1.0, [0.1, 0.4, -0.3], 0.1), by_hand(-2.0, [-0.2, 0.0, 1.0], 0.1)], &[by_hand(0.5, [0.3, -0.5, 0.2], 0.0)]]);
+    let weight = [by_hand(1.0, [0.1, 0.4, -0.3], 0.1), by_hand(-2.0, [-0.2, 0.0, 1.0], 0.1)];
+    for place in [Place::Host, Place::Device] {
+        let actual = three_steps(json!({"optim": "sgd", "weight_decay": 0.1}), place);
+        assert_close(&actual, &[&weight, &[by_hand(0.5, [0.3, -0.5, 0.2], 0.0)]]);
+    }
 }
 
 #[test]
