@@ -30,7 +30,7 @@ fn gradients_of_the_whole_model_are_finite_differences() {
     // Embeddings as fresh are so small that a norm's curvature spoils the differences: larger ones, and gelu, which is smooth.
     let (encoder, parameters, mut values, device) = model(json!({"model.hidden_size": 8, "model.intermediate_size": 12}));
     values = Values(values.0.into_iter().zip(parameters.iter()).map(|(v, p)| if p.role == Role::Table { v * 30.0 } else { v }).collect());
-    let batch = Batch::new(vec![vec![2, 5, 7, 9, 3], vec![2, 8, 3]], 10);
+    let batch = Batch::new(vec![vec![2, 5, 7, 9, 3], vec![2, 8, 3]]);
     let leaves = values.leaves();
     let tracked = device.clone().autodiff();
     let mut gradients = loss(&encoder, &leaves, &tracked, &batch).backward();
@@ -55,7 +55,7 @@ fn gradients_of_the_whole_model_are_finite_differences() {
 fn padding_does_not_change_logits() {
     for pooling in ["mean", "cls"] {
         let (encoder, _, values, device) = model(json!({"model.pooling": pooling}));
-        let logits = |texts: Vec<Vec<u32>>| host(encoder.forward(&Pass::inference(&values, &device), &Batch::new(texts, 10))).unwrap();
+        let logits = |texts: Vec<Vec<u32>>| host(encoder.forward(&Pass::inference(&values, &device), &Batch::new(texts))).unwrap();
         let alone = logits(vec![vec![2, 7, 3]]);
         let beside = logits(vec![vec![2, 7, 3], vec![2, 5, 6, 7, 8, 9, 10, 11, 4, 3]]);
         assert!(alone.iter().zip(&beside).all(|(a, b)| (a - b).abs() < 1e-6), "{alone:?} {beside:?}");
