@@ -1,71 +1,114 @@
-//! Some rows of token ids padded to one length, and what the model needs to know of the padding.
+//! Some texts' token ids one after another, and where each lies when attention sets them side by side.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
-use super::layers::Layout;
 use super::parameters::tensor;
 use super::prepared::TokenRows;
-use super::vocabulary::PADDING;
 
-/// Lengths are rounded up to a multiple of this, so that a GPU meets few different shapes.
+/// Texts side by side are padded to a multiple of this, so that a GPU meets few different shapes.
 const LENGTH_STEP: usize = 4;
 
 /// Added to attention scores at padding: its exponential is exactly 0.
 const MASKED: f32 = -1e9;
 
-/// Rows of token ids, `[batch, length]`, padded at their ends.
+/// Texts as token ids without padding: only attention needs texts side by side, and short texts would be mostly padding elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Batch {
     ids: Vec<u32>,
+    /// Tokens of each text, at least one.
     lengths: Vec<usize>,
+    /// Tokens per text side by side.
     length: usize,
+}
+
+/// How tokens one after another (`[tokens, width]`) become texts side by side (`[texts * length, width]`) and back.
+#[derive(Debug, Clone)]
+pub(super) struct Layout {
+    /// Texts in the batch.
+    pub(super) texts: usize,
+    /// Tokens per text side by side, padding included.
+    pub(super) length: usize,
+    /// What differs from one after another; `None` when all texts are equally long.
+    pub(super) padding: Option<Padding>,
+}
+
+/// Where tokens go and what is masked.
+#[derive(Debug, Clone)]
+pub(super) struct Padding {
+    /// The token at each place side by side, `[texts * length]`; the first token at padding.
+    pub(super) spread: Tensor<1, Int>,
+    /// The place of each token, `[tokens]`.
+    pub(super) gather: Tensor<1, Int>,
+    /// Added to attention scores, `[texts, 1, 1, length]`: 0 at tokens, very negative at padding.
+    pub(super) mask: Tensor<4>,
 }
 
 impl Batch {
     /// The rows numbered `chosen`, each cut to `max_length` tokens, its last one kept.
     pub(super) fn of(rows: &TokenRows, chosen: &[usize], max_length: usize) -> Self {
-        let texts = chosen.iter().map(|row| cut(rows.ids(*row).collect(), max_length)).collect();
-        Self::new(texts, max_length)
+        Self::new(chosen.iter().map(|row| cut(rows.ids(*row).collect(), max_length)).collect())
     }
 
-    /// `texts` of at most `max_length` ids each.
-    pub(super) fn new(texts: Vec<Vec<u32>>, max_length: usize) -> Self {
-        let longest = texts.iter().map(Vec::len).max().unwrap_or(1).max(1);
-        let length = longest.next_multiple_of(LENGTH_STEP).min(max_length.max(longest));
-        let lengths = texts.iter().map(Vec::len).collect();
-        let ids = texts.into_iter().flat_map(|text| padded(text, length)).collect();
-        Self { ids, lengths, length }
+    /// `texts` of at least one token each.
+    pub(super) fn new(texts: Vec<Vec<u32>>) -> Self {
+        let lengths: Vec<usize> = texts.iter().map(Vec::len).collect();
+        let longest = lengths.iter().copied().max().unwrap_or(1);
+        let even = lengths.iter().all(|length| *length == longest);
+        let length = if even { longest } else { longest.next_multiple_of(LENGTH_STEP) };
+        Self { ids: texts.concat(), lengths, length }
     }
 
-    pub(super) fn layout(&self) -> Layout {
-        Layout { batch: self.lengths.len(), length: self.length }
-    }
-
-    /// The ids, `[1, batch * length]`.
+    /// The token ids, `[1, tokens]`.
     pub(super) fn ids(&self, device: &Device) -> Tensor<2, Int> {
-        let ids: Vec<i32> = self.ids.iter().map(|id| id.cast_signed()).collect();
-        Tensor::from_data(TensorData::new(ids, [1, self.ids.len()]), device)
+        integers(self.ids.iter().map(|id| id.cast_signed()).collect(), [1, self.ids.len()], device)
     }
 
-    /// What is added to attention scores, `[batch, 1, 1, length]`; `None` where there is no padding.
-    pub(super) fn padding(&self, device: &Device) -> Option<Tensor<4>> {
-        if self.lengths.iter().all(|length| *length == self.length) {
-            return None;
+    /// Each token's place in its text, `[1, tokens]`.
+    pub(super) fn positions(&self, device: &Device) -> Tensor<2, Int> {
+        let positions = self.lengths.iter().flat_map(|length| 0..*length).map(small).collect();
+        integers(positions, [1, self.ids.len()], device)
+    }
+
+    /// Each text's first token, `[texts]`.
+    pub(super) fn firsts(&self, device: &Device) -> Tensor<1, Int> {
+        integers(self.starts().map(small).collect(), [self.lengths.len()], device)
+    }
+
+    /// What tokens are weighted with for each text's mean, `[texts, tokens]`.
+    pub(super) fn shares(&self, device: &Device) -> Tensor<2> {
+        let (texts, tokens) = (self.lengths.len(), self.ids.len());
+        let mut shares = vec![0.0; texts * tokens];
+        for ((text, start), length) in self.starts().enumerate().zip(&self.lengths) {
+            #[expect(clippy::cast_precision_loss, reason = "a row's length")]
+            shares[text * tokens + start..][..*length].fill(1.0 / *length as f32);
         }
-        let mask = self.per_token(|_| 0.0, MASKED);
-        Some(tensor(mask, [self.lengths.len(), 1, 1, self.length], device))
+        tensor(shares, [texts, tokens], device)
     }
 
-    /// Each token's share of its text, 0 at padding: the weights of a mean, `batch * length` of them.
-    pub(super) fn shares(&self) -> Vec<f32> {
-        #[expect(clippy::cast_precision_loss, reason = "a row's length")]
-        let share = |length: usize| 1.0 / length as f32;
-        self.per_token(share, 0.0)
+    /// How the texts lie side by side.
+    pub(super) fn layout(&self, device: &Device) -> Layout {
+        let (texts, length) = (self.lengths.len(), self.length);
+        let places = || self.lengths.iter().flat_map(|tokens| (0..length).map(move |place| place < *tokens));
+        let padding = (self.ids.len() < texts * length).then(|| {
+            let mut next = 0..;
+            let spread = places().map(|token| if token { next.next().unwrap_or(0) } else { 0 }).collect();
+            let gather = (0..).zip(places()).filter(|(_, token)| *token).map(|(place, _)| place).collect();
+            let mask = places().map(|token| if token { 0.0 } else { MASKED }).collect();
+            Padding {
+                spread: integers(spread, [texts * length], device),
+                gather: integers(gather, [self.ids.len()], device),
+                mask: tensor(mask, [texts, 1, 1, length], device),
+            }
+        });
+        Layout { texts, length, padding }
     }
 
-    fn per_token(&self, token: impl Fn(usize) -> f32, padding: f32) -> Vec<f32> {
-        let row = |length: &usize| (0..self.length).map(|position| if position < *length { token(*length) } else { padding }).collect::<Vec<_>>();
-        self.lengths.iter().flat_map(row).collect()
+    /// The number of the first token of each text.
+    fn starts(&self) -> impl Iterator<Item = usize> {
+        self.lengths.iter().scan(0, |end, length| {
+            *end += length;
+            Some(*end - length)
+        })
     }
 }
 
@@ -79,7 +122,10 @@ pub(super) fn cut(mut ids: Vec<u32>, max_length: usize) -> Vec<u32> {
     ids
 }
 
-fn padded(mut text: Vec<u32>, length: usize) -> Vec<u32> {
-    text.resize(length, PADDING);
-    text
+fn integers<const D: usize>(numbers: Vec<i32>, shape: [usize; D], device: &Device) -> Tensor<D, Int> {
+    Tensor::from_data(TensorData::new(numbers, shape), device)
+}
+
+fn small(number: usize) -> i32 {
+    i32::try_from(number).expect("a batch has fewer than 2^31 tokens")
 }

@@ -3,6 +3,7 @@
 use burn::tensor::Device;
 
 use super::TrainerError;
+use super::optimiser::Place;
 
 /// A backend: the word devices begin with, whether this binary has it, and its devices.
 struct Backend {
@@ -54,6 +55,14 @@ pub(super) fn open(name: &str) -> Result<Device, TrainerError> {
     };
     let found = index.filter(|index| *index < (backend.count)()).and_then(backend.open);
     found.ok_or_else(|| wrong(format!("there is no device `{name}` on this machine: devices here are {}", available_devices().join(", "))))
+}
+
+/// Where optimiser steps are best made for the device called `name`.
+pub(super) fn optimiser_place(name: &str) -> Place {
+    match name {
+        "cpu" | "ndarray" => Place::Host,
+        _ => Place::Device,
+    }
 }
 
 #[cfg(feature = "ndarray")]

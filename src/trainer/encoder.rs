@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
-use super::batch::Batch;
-use super::layers::{Attention, Embedding, LAYER_NORM_EPSILON, LayerNorm, Layout, Linear, Pass, Rows, activate};
-use super::parameters::{Parameters, tensor};
+use super::batch::{Batch, Layout};
+use super::layers::{Attention, Embedding, LAYER_NORM_EPSILON, LayerNorm, Linear, Pass, Rows, activate};
+use super::parameters::Parameters;
 use super::vocabulary::PADDING;
 use crate::arguments::{Activation, ModelArguments, Pooling};
 
@@ -122,36 +122,25 @@ impl Encoder {
 
     /// The logits of a batch, `[batch, labels]`.
     pub(super) fn forward(&self, pass: &Pass, batch: &Batch) -> Tensor<2> {
-        let layout = batch.layout();
-        let padding = batch.padding(pass.device);
+        let layout = batch.layout(pass.device);
         let mut x = pass.dropout(self.embed(pass, batch), self.dropout);
         for layer in &self.layers {
-            x = layer.forward(pass, x, layout, padding.clone());
+            x = layer.forward(pass, x, &layout);
         }
         let pooled = self.pool(pass, batch, self.norm.forward(pass, x));
         self.classifier.forward(pass, pass.dropout(pooled, self.dropout))
     }
 
-    /// Token and position vectors summed, `[batch * length, width]`.
+    /// Token and position vectors summed, `[tokens, width]`.
     fn embed(&self, pass: &Pass, batch: &Batch) -> Rows {
-        let Layout { batch: texts, length } = batch.layout();
-        let words = self.words.forward(pass, batch.ids(pass.device));
-        let [rows, width] = words.dims();
-        let positions = self.positions.first(pass, length).reshape([1, length, width]);
-        (words.reshape([texts, length, width]) + positions).reshape([rows, width])
+        self.words.forward(pass, batch.ids(pass.device)) + self.positions.forward(pass, batch.positions(pass.device))
     }
 
-    /// One vector per text, `[batch, width]`.
+    /// One vector per text, `[texts, width]`.
     fn pool(&self, pass: &Pass, batch: &Batch, x: Rows) -> Rows {
-        let Layout { batch: texts, length } = batch.layout();
-        let [_, width] = x.dims();
-        let x = x.reshape([texts, length, width]);
         match self.pooling {
-            Pooling::Cls => x.narrow(1, 0, 1).reshape([texts, width]),
-            Pooling::Mean => {
-                let shares = tensor(batch.shares(), [texts, length, 1], pass.device);
-                (x * shares).sum_dim(1).reshape([texts, width])
-            }
+            Pooling::Cls => x.select(0, batch.firsts(pass.device)),
+            Pooling::Mean => batch.shares(pass.device).matmul(x),
         }
     }
 }
@@ -177,8 +166,8 @@ impl Layer {
     }
 
     /// Pre-norm: each part adds to what it reads (Xiong et al. 2020), which trains from scratch without a long warm-up.
-    fn forward(&self, pass: &Pass, x: Rows, layout: Layout, padding: Option<Tensor<4>>) -> Rows {
-        let attended = self.attention.forward(pass, self.attention_norm.forward(pass, x.clone()), layout, padding);
+    fn forward(&self, pass: &Pass, x: Rows, layout: &Layout) -> Rows {
+        let attended = self.attention.forward(pass, self.attention_norm.forward(pass, x.clone()), layout);
         let x = x + pass.dropout(attended, self.dropout);
         let inner = activate(self.activation, self.inner.forward(pass, self.feed_forward_norm.forward(pass, x.clone())));
         x + pass.dropout(self.outer.forward(pass, inner), self.dropout)

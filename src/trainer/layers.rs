@@ -7,11 +7,12 @@ use std::cell::Cell;
 
 use burn::tensor::{Device, Int, Tensor, activation, module};
 
+use super::batch::Layout;
 use super::dice::{dropout_mask, key};
 use super::parameters::{Parameters, Role, Slot, Values, tensor};
 use crate::arguments::Activation;
 
-/// Activations of all tokens of a batch, flattened: `[batch * length, width]`. Products on flat rows are one large product each.
+/// Activations of all tokens of a batch one after another: `[tokens, width]`. Products on flat rows are one large product each.
 pub(super) type Rows = Tensor<2>;
 
 /// One forward pass: the values it uses and, in training, its dropout.
@@ -88,11 +89,6 @@ impl Embedding {
         let [_, rows] = ids.dims();
         module::embedding(pass.values.get(self.table), ids).reshape([rows, self.width])
     }
-
-    /// The first `entries` vectors, `[entries, width]`.
-    pub(super) fn first(&self, pass: &Pass, entries: usize) -> Rows {
-        pass.values.get(self.table).narrow(0, 0, entries)
-    }
 }
 
 /// Normalises each row to mean 0 and variance 1, then scales and shifts it (Ba, Kiros, Hinton 2016).
@@ -128,38 +124,39 @@ pub(super) struct Attention {
     dropout: f64,
 }
 
-/// How flat rows fall into texts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
-    /// Texts in the batch.
-    pub(super) batch: usize,
-    /// Tokens per text, padding included.
-    pub(super) length: usize,
-}
-
 impl Attention {
     pub(super) fn new(parameters: &mut Parameters, name: &str, width: usize, heads: usize, dropout: f64) -> Self {
         let mut linear = |part: &str| Linear::new(parameters, &format!("{name}.{part}"), width, width);
         Self { query: linear("query"), key: linear("key"), value: linear("value"), output: linear("output"), heads, dropout }
     }
 
-    /// `[batch * length, width]` to the same; `padding` is `[batch, 1, 1, length]`, 0 at tokens and very negative at padding.
-    pub(super) fn forward(&self, pass: &Pass, x: Rows, layout: Layout, padding: Option<Tensor<4>>) -> Rows {
-        let Layout { batch, length } = layout;
-        let [rows, width] = x.dims();
+    /// `[tokens, width]` to the same; a token sees those of its own text.
+    pub(super) fn forward(&self, pass: &Pass, x: Rows, layout: &Layout) -> Rows {
+        let Layout { texts, length, padding } = layout;
+        let [_, width] = x.dims();
         let head = width / self.heads;
-        let split = |x: Rows| x.reshape([batch, length, self.heads, head]).swap_dims(1, 2);
+        let split = |x: Rows| {
+            let x = match padding {
+                Some(padding) => x.select(0, padding.spread.clone()),
+                None => x,
+            };
+            x.reshape([*texts, *length, self.heads, head]).swap_dims(1, 2)
+        };
         let query = split(self.query.forward(pass, x.clone()));
         let key = split(self.key.forward(pass, x.clone()));
         let value = split(self.value.forward(pass, x));
         #[expect(clippy::cast_precision_loss, reason = "a width")]
         let scores = query.matmul(key.swap_dims(2, 3)) / (head as f64).sqrt();
         let scores = match padding {
-            Some(padding) => scores + padding,
+            Some(padding) => scores + padding.mask.clone(),
             None => scores,
         };
         let shares = pass.dropout(activation::softmax(scores, 3), self.dropout);
-        let mixed = shares.matmul(value).swap_dims(1, 2).reshape([rows, width]);
+        let mixed = shares.matmul(value).swap_dims(1, 2).reshape([texts * length, width]);
+        let mixed = match padding {
+            Some(padding) => mixed.select(0, padding.gather.clone()),
+            None => mixed,
+        };
         self.output.forward(pass, mixed)
     }
 }

@@ -3,15 +3,26 @@
 use burn::tensor::{Device, Tensor};
 
 use super::TrainerError;
-use super::parameters::{Parameter, Parameters, Values, host};
+use super::parameters::{Parameter, Parameters, Values, host, tensor};
 use crate::arguments::{Optim, TrainerArguments};
 
 /// An optimiser's settings and its state; the number of steps made is the caller's.
 pub(super) struct Optimiser {
     rule: Rule,
     weight_decay: f64,
+    place: Place,
+    device: Device,
     /// Names and values of the state, one tensor per parameter each.
     pub(super) state: Vec<(&'static str, Values)>,
+}
+
+/// Where the arithmetic of a step happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In one pass over the numbers, for devices whose tensors lie in this process's memory and are lent without a copy.
+    Host,
+    /// By tensor operations.
+    Device,
 }
 
 enum Rule {
@@ -19,9 +30,18 @@ enum Rule {
     Sgd { momentum: f64 },
 }
 
+/// The scalars of one parameter's step.
+#[derive(Debug, Clone, Copy)]
+struct Scalars {
+    rate: f64,
+    decay: f64,
+    /// The step's number, counted from 1.
+    step: u64,
+}
+
 impl Optimiser {
     /// A fresh optimiser for `parameters`.
-    pub(super) fn new(arguments: &TrainerArguments, parameters: &Parameters, device: &Device) -> Self {
+    pub(super) fn new(arguments: &TrainerArguments, parameters: &Parameters, device: &Device, place: Place) -> Self {
         let (rule, names) = match arguments.optim {
             Optim::AdamW => {
                 let rule = Rule::AdamW { beta1: arguments.adam_beta1, beta2: arguments.adam_beta2, epsilon: arguments.adam_epsilon };
@@ -30,55 +50,50 @@ impl Optimiser {
             Optim::Sgd => (Rule::Sgd { momentum: arguments.momentum }, vec!["momentum_buffer"]),
         };
         let state = names.into_iter().map(|name| (name, parameters.zeros(device))).collect();
-        Self { rule, weight_decay: arguments.weight_decay, state }
+        Self { rule, weight_decay: arguments.weight_decay, place, device: device.clone(), state }
     }
 
     /// Makes step number `step` (counted from 1) with these gradients and learning rate.
-    pub(super) fn step(&mut self, parameters: &Parameters, values: &mut Values, gradients: Values, learning_rate: f64, step: u64) {
+    pub(super) fn step(
+        &mut self,
+        parameters: &Parameters,
+        values: &mut Values,
+        gradients: Values,
+        learning_rate: f64,
+        step: u64,
+    ) -> Result<(), TrainerError> {
         let mut state: Vec<_> = self.state.iter_mut().map(|(_, values)| std::mem::take(&mut values.0).into_iter()).collect();
-        let mut next: Vec<Vec<Tensor<2>>> = state.iter().map(|values| Vec::with_capacity(values.len())).collect();
         let old = std::mem::take(&mut values.0);
-        // Values and moments are moved, not cloned, so that the backend may update them in place.
+        // Values and moments are moved, not cloned, so that they are updated in place.
         for ((parameter, value), gradient) in parameters.iter().zip(old).zip(gradients.0) {
             let moments = state.iter_mut().map(|values| values.next().expect("one moment per parameter")).collect();
-            let (value, moments) = self.rule.step(parameter, value, gradient, moments, learning_rate, self.weight_decay, step);
+            let scalars = Scalars { rate: learning_rate, decay: if parameter.decays() { self.weight_decay } else { 0.0 }, step };
+            let (value, moments) = match self.place {
+                Place::Host => self.rule.step_on_host(parameter, value, gradient, moments, scalars, &self.device)?,
+                Place::Device => self.rule.step_on_device(value, gradient, moments, scalars),
+            };
             values.0.push(value);
-            for (next, moment) in next.iter_mut().zip(moments) {
-                next.push(moment);
+            for ((_, values), moment) in self.state.iter_mut().zip(moments) {
+                values.0.push(moment);
             }
         }
-        drop(state);
-        for ((_, values), next) in self.state.iter_mut().zip(next) {
-            values.0 = next;
-        }
+        Ok(())
     }
 }
 
+/// PyTorch's formulas: `torch/optim/adamw.py`, `_single_tensor_adamw`, and `torch/optim/sgd.py`, `_single_tensor_sgd`.
 impl Rule {
-    /// One parameter's new value and moments. PyTorch's formulas: `torch/optim/adamw.py`, `_single_tensor_adamw`, and `sgd.py`.
-    #[expect(clippy::too_many_arguments, reason = "the formula has that many")]
-    fn step(
-        &self,
-        parameter: &Parameter,
-        value: Tensor<2>,
-        gradient: Tensor<2>,
-        moments: Vec<Tensor<2>>,
-        rate: f64,
-        decay: f64,
-        step: u64,
-    ) -> (Tensor<2>, Vec<Tensor<2>>) {
-        let decay = if parameter.decays() { decay } else { 0.0 };
+    fn step_on_device(&self, value: Tensor<2>, gradient: Tensor<2>, moments: Vec<Tensor<2>>, scalars: Scalars) -> (Tensor<2>, Vec<Tensor<2>>) {
+        let Scalars { rate, decay, step } = scalars;
         let mut moments = moments.into_iter();
         let mut moment = || moments.next().expect("a rule is given as many moments as it keeps");
         match *self {
             Self::AdamW { beta1, beta2, epsilon } => {
-                #[expect(clippy::cast_precision_loss, reason = "step counts are far below 2^53")]
-                let correction = |beta: f64| 1.0 - beta.powf(step as f64);
                 let mean = moment() * beta1 + gradient.clone() * (1.0 - beta1);
                 let square = moment() * beta2 + gradient.square() * (1.0 - beta2);
-                let size = square.clone().sqrt() / correction(beta2).sqrt() + epsilon;
+                let size = square.clone().sqrt() / correction(beta2, step).sqrt() + epsilon;
                 let value = if decay > 0.0 { value * (1.0 - rate * decay) } else { value };
-                (value - mean.clone() / size * (rate / correction(beta1)), vec![mean, square])
+                (value - mean.clone() / size * (rate / correction(beta1, step)), vec![mean, square])
             }
             Self::Sgd { momentum } => {
                 let gradient = if decay > 0.0 { gradient + value.clone() * decay } else { gradient };
@@ -87,6 +102,55 @@ impl Rule {
             }
         }
     }
+
+    fn step_on_host(
+        &self,
+        parameter: &Parameter,
+        value: Tensor<2>,
+        gradient: Tensor<2>,
+        moments: Vec<Tensor<2>>,
+        scalars: Scalars,
+        device: &Device,
+    ) -> Result<(Tensor<2>, Vec<Tensor<2>>), TrainerError> {
+        let Scalars { rate, decay, step } = scalars;
+        let (mut value, gradient) = (host(value)?, host(gradient)?);
+        let mut moments = moments.into_iter().map(host).collect::<Result<Vec<_>, _>>()?;
+        match (self, &mut moments[..]) {
+            (Self::AdamW { beta1, beta2, epsilon }, [mean, square]) => {
+                let (keep1, take1, keep2, take2) = (single(*beta1), single(1.0 - beta1), single(*beta2), single(1.0 - beta2));
+                let (scale, epsilon) = (single(1.0 / correction(*beta2, step).sqrt()), single(*epsilon));
+                let (shrink, rate) = (single(1.0 - rate * decay), single(rate / correction(*beta1, step)));
+                for (((value, gradient), mean), square) in value.iter_mut().zip(gradient).zip(mean).zip(square) {
+                    *mean = *mean * keep1 + gradient * take1;
+                    *square = *square * keep2 + gradient * gradient * take2;
+                    *value = *value * shrink - rate * *mean / (square.sqrt() * scale + epsilon);
+                }
+            }
+            (Self::Sgd { momentum }, [buffer]) => {
+                let (momentum, decay, rate) = (single(*momentum), single(decay), single(rate));
+                for ((value, gradient), buffer) in value.iter_mut().zip(gradient).zip(buffer) {
+                    *buffer = *buffer * momentum + (gradient + decay * *value);
+                    *value -= rate * *buffer;
+                }
+            }
+            _ => unreachable!("a rule is given as many moments as it keeps"),
+        }
+        let back = |numbers| tensor(numbers, parameter.shape, device);
+        Ok((back(value), moments.into_iter().map(back).collect()))
+    }
+}
+
+/// What divides a moment that began at 0.
+fn correction(beta: f64, step: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "step counts are far below 2^53")]
+    let step = step as f64;
+    1.0 - beta.powf(step)
+}
+
+fn single(number: f64) -> f32 {
+    #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
+    let number = number as f32;
+    number
 }
 
 /// The norm of all gradients together, with the loss: one read from the device for both.

@@ -44,7 +44,7 @@ pub fn predict(directory: &Path, texts: &[String], device: &str) -> Result<Vec<P
     for texts in texts.chunks(BATCH) {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let ids = encode(&tokenizer, &texts)?.into_iter().map(|ids| cut(ids, max_length)).collect();
-        let batch = Batch::new(ids, max_length);
+        let batch = Batch::new(ids);
         let logits = host(model.encoder.forward(&Pass::inference(&model.values, &device), &batch))?;
         predictions.extend(logits.chunks(labels.len()).map(|logits| prediction(&labels, logits)));
     }

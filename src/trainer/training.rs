@@ -85,7 +85,7 @@ impl<'a> Run<'a> {
         let course = Course::new(arguments, data.rows(Split::Train), job.clock, job.milestones.clone(), job.until, job.seed)?;
         let architecture = Architecture::new(&arguments.model, data.labels(), data.vocab_size(), data.max_length());
         let (encoder, parameters) = Encoder::new(&architecture);
-        let mut optimiser = Optimiser::new(arguments, &parameters, &device);
+        let mut optimiser = Optimiser::new(arguments, &parameters, &device, device::optimiser_place(job.device));
         let (values, state) = match job.start {
             Start::Fresh => (parameters.fresh(job.seed, &device), State::default()),
             Start::Resume(directory) | Start::Clone(directory) => {
@@ -252,7 +252,7 @@ impl<'a> Run<'a> {
         self.gradient_norm = norm;
         self.learning_rate = arguments.learning_rate * schedule::factor(arguments.lr_scheduler_type, step, self.warmup, self.course.total);
         let gradients = clip(gradients, norm, arguments.max_grad_norm);
-        self.optimiser.step(&self.parameters, &mut self.values, gradients, self.learning_rate, step + 1);
+        self.optimiser.step(&self.parameters, &mut self.values, gradients, self.learning_rate, step + 1)?;
         self.state.global_step += 1;
         self.state.epoch = self.course.epochs_done(self.state.global_step);
         self.state.since_report.add(loss);

@@ -5,7 +5,7 @@ use burn::tensor::{Device, Tensor, activation};
 use super::super::batch::Batch;
 use super::super::encoder::{Architecture, Encoder};
 use super::super::layers::{DropoutKey, Pass};
-use super::super::optimiser::{Optimiser, clip, loss_and_norm};
+use super::super::optimiser::{Optimiser, Place, clip, loss_and_norm};
 use super::super::parameters::{Parameters, Role, Values, host, tensor};
 use super::*;
 
@@ -30,7 +30,7 @@ fn gradients_of_the_whole_model_are_finite_differences() {
     // Embeddings as fresh are so small that a norm's curvature spoils the differences: larger ones, and gelu, which is smooth.
     let (encoder, parameters, mut values, device) = model(json!({"model.hidden_size": 8, "model.intermediate_size": 12}));
     values = Values(values.0.into_iter().zip(parameters.iter()).map(|(v, p)| if p.role == Role::Table { v * 30.0 } else { v }).collect());
-    let batch = Batch::new(vec![vec![2, 5, 7, 9, 3], vec![2, 8, 3]], 10);
+    let batch = Batch::new(vec![vec![2, 5, 7, 9, 3], vec![2, 8, 3]]);
     let leaves = values.leaves();
     let tracked = device.clone().autodiff();
     let mut gradients = loss(&encoder, &leaves, &tracked, &batch).backward();
@@ -55,7 +55,7 @@ fn gradients_of_the_whole_model_are_finite_differences() {
 fn padding_does_not_change_logits() {
     for pooling in ["mean", "cls"] {
         let (encoder, _, values, device) = model(json!({"model.pooling": pooling}));
-        let logits = |texts: Vec<Vec<u32>>| host(encoder.forward(&Pass::inference(&values, &device), &Batch::new(texts, 10))).unwrap();
+        let logits = |texts: Vec<Vec<u32>>| host(encoder.forward(&Pass::inference(&values, &device), &Batch::new(texts))).unwrap();
         let alone = logits(vec![vec![2, 7, 3]]);
         let beside = logits(vec![vec![2, 7, 3], vec![2, 5, 6, 7, 8, 9, 10, 11, 4, 3]]);
         assert!(alone.iter().zip(&beside).all(|(a, b)| (a - b).abs() < 1e-6), "{alone:?} {beside:?}");
@@ -81,14 +81,14 @@ fn two_parameters() -> (Parameters, Device) {
     (parameters, Device::flex())
 }
 
-fn three_steps(values: Value) -> Vec<Vec<f32>> {
+fn three_steps(values: Value, place: Place) -> Vec<Vec<f32>> {
     let (parameters, device) = two_parameters();
-    let mut optimiser = Optimiser::new(&arguments(values), &parameters, &device);
+    let mut optimiser = Optimiser::new(&arguments(values), &parameters, &device, place);
     let row = |numbers: Vec<f32>| -> Tensor<2> { tensor(numbers.clone(), [1, numbers.len()], &device) };
     let mut values = Values(vec![row(vec![1.0, -2.0]), row(vec![0.5])]);
     for (step, gradient) in (1..).zip([[0.1, -0.2, 0.3], [0.4, 0.0, -0.5], [-0.3, 1.0, 0.2]]) {
         let gradients = Values(vec![row(gradient[..2].to_vec()), row(gradient[2..].to_vec())]);
-        optimiser.step(&parameters, &mut values, gradients, 0.1, step);
+        optimiser.step(&parameters, &mut values, gradients, 0.1, step).unwrap();
     }
     values.0.into_iter().map(|value| host(value).unwrap()).collect()
 }
@@ -113,9 +113,11 @@ fn adamw_by_hand(mut value: f64, gradients: [f64; 3], decay: f64) -> f64 {
 
 #[test]
 fn adamw_takes_pytorchs_steps() {
-    let actual = three_steps(json!({"weight_decay": 0.1}));
     let by_hand = [adamw_by_hand(1.0, [0.1, 0.4, -0.3], 0.1), adamw_by_hand(-2.0, [-0.2, 0.0, 1.0], 0.1)];
-    assert_close(&actual, &[&by_hand, &[adamw_by_hand(0.5, [0.3, -0.5, 0.2], 0.0)]]);
+    for place in [Place::Host, Place::Device] {
+        let actual = three_steps(json!({"weight_decay": 0.1}), place);
+        assert_close(&actual, &[&by_hand, &[adamw_by_hand(0.5, [0.3, -0.5, 0.2], 0.0)]]);
+    }
 }
 
 #[test]
@@ -129,8 +131,11 @@ fn sgd_takes_pytorchs_steps() {
         }
         value
     };
-    let actual = three_steps(json!({"optim": "sgd", "weight_decay": 0.1}));
-    assert_close(&actual, &[&[by_hand(1.0, [0.1, 0.4, -0.3], 0.1), by_hand(-2.0, [-0.2, 0.0, 1.0], 0.1)], &[by_hand(0.5, [0.3, -0.5, 0.2], 0.0)]]);
+    let weight = [by_hand(1.0, [0.1, 0.4, -0.3], 0.1), by_hand(-2.0, [-0.2, 0.0, 1.0], 0.1)];
+    for place in [Place::Host, Place::Device] {
+        let actual = three_steps(json!({"optim": "sgd", "weight_decay": 0.1}), place);
+        assert_close(&actual, &[&weight, &[by_hand(0.5, [0.3, -0.5, 0.2], 0.0)]]);
+    }
 }
 
 #[test]
