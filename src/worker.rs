@@ -26,7 +26,14 @@ pub fn serve() -> i32 {
     std::thread::spawn(move || read_stdin(&tx));
     loop {
         match rx.recv() {
-            Ok(Incoming::Down(Down::Job(job))) => carry_out(*job, &rx),
+            Ok(Incoming::Down(Down::Job(job))) => match *job {
+                // A supervisor lives as long as its command: its end is what the runner waits for.
+                Job::Command(job) => {
+                    command::run(&job, &rx);
+                    return 0;
+                }
+                job => carry_out(&job, &rx),
+            },
             Ok(Incoming::Down(Down::Leave | Down::Kill) | Incoming::Verdict(_)) => {}
             Ok(Incoming::RunnerGone) | Err(_) => return 0,
         }
@@ -47,17 +54,15 @@ pub fn exec(words: &[std::ffi::OsString]) -> i32 {
     127
 }
 
-fn carry_out(job: Job, incoming: &Receiver<Incoming>) {
-    match job {
-        Job::Command(job) => command::run(&job, incoming),
-        #[cfg(feature = "train")]
-        job => builtin::run(&job, incoming),
-        #[cfg(not(feature = "train"))]
-        _ => {
-            let message = "this hpsearch was built without the `train` feature: build it with default features".to_owned();
-            say(&Up::End { end: EndWord::Failed, message: Some(message) });
-        }
-    }
+#[cfg(feature = "train")]
+fn carry_out(job: &Job, incoming: &Receiver<Incoming>) {
+    builtin::run(job, incoming);
+}
+
+#[cfg(not(feature = "train"))]
+fn carry_out(_: &Job, _: &Receiver<Incoming>) {
+    let message = "this hpsearch was built without the `train` feature: build it with default features".to_owned();
+    say(&Up::End { end: EndWord::Failed, message: Some(message) });
 }
 
 /// Writes a message to the runner, on a line of its own whatever was printed before.
