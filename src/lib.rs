@@ -9,6 +9,7 @@ pub mod engine;
 pub mod event;
 pub mod export;
 pub mod history;
+pub mod library;
 pub mod metric;
 pub mod params;
 pub mod paths;
@@ -31,3 +32,6 @@ pub mod verdict;
 pub mod view;
 pub mod wire;
 pub mod worker;
+
+pub use library::{Finished, Study, StudyError};
+pub use runner::inline::{GoOn, TrialContext, TrialEnd, TrialError};

@@ -2,5 +2,6 @@
 
 mod config;
 mod engine;
+mod library;
 mod tui;
 mod verbs;

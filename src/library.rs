@@ -1,0 +1,207 @@
+//! The library's front door: a study with a Rust closure as its objective.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::device::{Device, Slot};
+use crate::engine::Outcome;
+use crate::metric::Direction;
+use crate::params::Value;
+use crate::runner::inline::{InlineLauncher, TrialContext, TrialEnd, TrialError};
+use crate::runner::{Runner, RunnerError};
+use crate::space::distribution::DistributionError;
+use crate::space::{Condition, Dimension, Distribution, Scale, Space, SpaceError};
+use crate::storage::memory::MemoryStore;
+use crate::storage::sqlite::SqliteStore;
+use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
+use crate::study::{PolicySpec, Program, StudySpec};
+use crate::trial::Trial;
+use crate::view::StudyView;
+
+/// Why a study could not be built or run.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyError {
+    /// A parameter's range makes no sense.
+    #[error("parameter `{name}`")]
+    Distribution {
+        /// The parameter.
+        name: String,
+        /// What is wrong.
+        #[source]
+        source: DistributionError,
+    },
+    /// The parameters do not make a space.
+    #[error(transparent)]
+    Space(#[from] SpaceError),
+    /// The store failed, or holds another study of this name.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The run failed.
+    #[error(transparent)]
+    Runner(#[from] RunnerError),
+    /// The store has a study of this name with another specification.
+    #[error("the store holds a study called `{name}` that differs: {difference}; choose another name")]
+    Changed {
+        /// The name.
+        name: String,
+        /// The first difference.
+        difference: String,
+    },
+    /// The sampler or pruner is not known.
+    #[error(transparent)]
+    Policy(#[from] crate::policy::UnknownPolicy),
+}
+
+/// A study built in Rust.
+///
+/// Build it with the methods in a row, then [`Study::run`] it; [`Study::spec`] holds everything else that a study file
+/// could say.
+pub struct Study {
+    /// The specification; all fields may be changed before running.
+    pub spec: StudySpec,
+    dimensions: Vec<Dimension>,
+    store: Option<PathBuf>,
+    threads: usize,
+    problem: Option<StudyError>,
+}
+
+/// A study that was run.
+#[derive(Debug)]
+pub struct Finished {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// All trials.
+    pub view: StudyView,
+}
+
+impl Finished {
+    /// The best complete trial.
+    pub fn best(&self) -> Option<&Trial> {
+        self.view.best()
+    }
+}
+
+impl Study {
+    /// A study that minimises `metric`.
+    pub fn minimize(name: &str, metric: &str) -> Self {
+        Study::new(name, metric, Direction::Minimize)
+    }
+
+    /// A study that maximises `metric`.
+    pub fn maximize(name: &str, metric: &str) -> Self {
+        Study::new(name, metric, Direction::Maximize)
+    }
+
+    fn new(name: &str, metric: &str, direction: Direction) -> Self {
+        let mut spec = StudySpec::new(name, metric, direction, Space::default(), Program::Inline);
+        spec.sampler = PolicySpec::named("tpe-independent");
+        Study { spec, dimensions: Vec::new(), store: None, threads: 1, problem: None }
+    }
+
+    /// Searches a real number from `low` to `high`.
+    pub fn float(self, name: &str, low: f64, high: f64) -> Self {
+        self.dimension(name, Distribution::float(low, high, Scale::Linear, None))
+    }
+
+    /// Searches a real number from `low` to `high` on a logarithmic axis.
+    pub fn log_float(self, name: &str, low: f64, high: f64) -> Self {
+        self.dimension(name, Distribution::float(low, high, Scale::Log, None))
+    }
+
+    /// Searches a whole number from `low` to `high`.
+    pub fn int(self, name: &str, low: i64, high: i64) -> Self {
+        self.dimension(name, Distribution::int(low, high, Scale::Linear, 1))
+    }
+
+    /// Searches one of `choices`.
+    pub fn choice<V: Into<Value>>(self, name: &str, choices: impl IntoIterator<Item = V>) -> Self {
+        self.dimension(name, Distribution::choice(choices.into_iter().map(Into::into).collect()))
+    }
+
+    /// Makes the parameter added last active only while `parent` has `value`.
+    pub fn when(mut self, parent: &str, value: impl Into<Value>) -> Self {
+        if let Some(dimension) = self.dimensions.last_mut() {
+            dimension.when.get_or_insert_default().0.push((parent.to_owned(), vec![value.into()]));
+        }
+        self
+    }
+
+    /// Ends after so many trials.
+    pub fn trials(mut self, trials: u64) -> Self {
+        self.spec.budget.trials = Some(trials);
+        self
+    }
+
+    /// The root of all random streams.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.spec.seed = seed;
+        self
+    }
+
+    /// Who proposes; `tpe-independent` by default.
+    pub fn sampler(mut self, sampler: PolicySpec) -> Self {
+        self.spec.sampler = sampler;
+        self
+    }
+
+    /// Who stops hopeless trials; nobody by default.
+    pub fn pruner(mut self, pruner: PolicySpec) -> Self {
+        self.spec.pruner = pruner;
+        self
+    }
+
+    /// Keeps the study in a SQLite file, where it can be watched and goes on after a crash; in memory by default.
+    pub fn store(mut self, path: impl Into<PathBuf>) -> Self {
+        self.store = Some(path.into());
+        self
+    }
+
+    /// Runs so many trials at a time, each on a thread; one by default.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    fn dimension(mut self, name: &str, distribution: Result<Distribution, DistributionError>) -> Self {
+        match distribution {
+            Ok(distribution) => self.dimensions.push(Dimension { name: name.to_owned(), distribution, prior: None, when: None::<Condition> }),
+            Err(source) => self.problem = self.problem.or_else(|| Some(StudyError::Distribution { name: name.to_owned(), source })),
+        }
+        self
+    }
+
+    /// Runs the study to its end, going on with what the store holds of it.
+    ///
+    /// # Errors
+    /// The study makes no sense, the store cannot be used, or another process runs the study.
+    pub fn run(self, objective: impl Fn(&mut TrialContext) -> Result<TrialEnd, TrialError> + Send + Sync + 'static) -> Result<Finished, StudyError> {
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
+        let mut spec = self.spec;
+        spec.space = Space::new(self.dimensions)?;
+        let mut store: Box<dyn Storage> = match &self.store {
+            Some(path) => Box::new(SqliteStore::open(path)?),
+            None => Box::new(MemoryStore::new()),
+        };
+        let study = open(store.as_mut(), spec)?;
+        let launcher = InlineLauncher::new(Arc::new(objective), study.spec.objective().metric.clone());
+        let slots = (0..self.threads).map(|index| Slot { index, device: Device::Cpu }).collect();
+        let path = self.store.as_deref().unwrap_or(Path::new("hpsearch.db"));
+        let outcome = Runner::start(store.as_mut(), &study, slots, Box::new(launcher), path)?.run()?;
+        Ok(Finished { outcome, view: store.view(study.id)? })
+    }
+}
+
+fn open(store: &mut dyn Storage, spec: StudySpec) -> Result<StoredStudy, StudyError> {
+    let Some(known) = store.study(&spec.name)? else {
+        let now = crate::runner::now();
+        let id = store.create_study(now, &spec)?;
+        return Ok(StoredStudy { id, spec, created: now });
+    };
+    let changes = crate::config::difference(&known.spec, &spec);
+    match changes.iter().find(|change| change.class != crate::config::ChangeClass::Free) {
+        Some(change) => Err(StudyError::Changed { name: spec.name, difference: change.to_string() }),
+        None => Ok(StoredStudy { spec, ..known }),
+    }
+}
