@@ -220,15 +220,29 @@ impl Space {
             return self.count_from(index + 1, params);
         }
         let count = dimension.distribution.cardinality()?;
-        let is_parent = |child: &Dimension| child.when.as_ref().is_some_and(|when| when.0.iter().any(|(parent, _)| *parent == dimension.name));
-        if !self.dimensions[index + 1..].iter().any(is_parent) {
-            return count.checked_mul(self.count_from(index + 1, params)?);
-        }
-        let mut total = 0u64;
-        for nth in 0..count {
+        let with = |value: Value| {
             let mut with = params.clone();
-            with.insert(dimension.name.clone(), dimension.distribution.nth(nth)?);
-            total = total.checked_add(self.count_from(index + 1, &with)?)?;
+            with.insert(dimension.name.clone(), value);
+            self.count_from(index + 1, &with)
+        };
+        // Only values that a condition names tell points apart below; all others count alike.
+        let conditions = self.dimensions[index + 1..].iter().flat_map(|child| child.when.iter().flat_map(|when| &when.0));
+        let mut named: Vec<Value> = Vec::new();
+        for value in conditions.filter(|(parent, _)| *parent == dimension.name).flat_map(|(_, values)| values) {
+            let value = dimension.distribution.normalize(value)?;
+            if !named.iter().any(|known| known.same(&value)) {
+                named.push(value);
+            }
+        }
+        let others = count - (named.len() as u64).min(count);
+        let mut total = 0u64;
+        if others > 0 {
+            let mut values = (0..count).filter_map(|nth| dimension.distribution.nth(nth));
+            let other = values.find(|value| !named.iter().any(|known| known.same(value)))?;
+            total = others.checked_mul(with(other)?)?;
+        }
+        for value in named {
+            total = total.checked_add(with(value)?)?;
         }
         Some(total)
     }
@@ -321,6 +335,16 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(space.cardinality(), Some((3 + 1) * 4));
+    }
+
+    #[test]
+    fn wide_parents_are_counted_without_going_through_their_values() {
+        let wide = Distribution::int(1, 4_000_000_000, Scale::Linear, 1).unwrap();
+        let space = Space::new(vec![
+            dimension("wide", wide, None),
+            dimension("child", Distribution::int(1, 3, Scale::Linear, 1).unwrap(), Some(("wide", vec![Value::Int(7)]))),
+        ]);
+        assert_eq!(space.unwrap().cardinality(), Some(4_000_000_000 - 1 + 3));
     }
 
     #[test]
