@@ -11,13 +11,13 @@ pub mod slots;
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::device::Slot;
 use crate::engine::{Effect, Engine, EngineError, Input, Outcome};
-use crate::event::{AttemptEnd, Event, Seq};
+use crate::event::{AttemptEnd, Event, Request, Seq};
 use crate::processes;
 use crate::reporters::{Happening, Reporter};
 use crate::storage::{Holder, Lease, Storage, StorageError, StoredStudy, Takeover};
@@ -83,6 +83,7 @@ pub struct Runner<'a> {
     jobs: HashMap<(TrialNumber, AttemptNumber), Box<dyn Job>>,
     reporters: Vec<(Box<dyn Reporter>, Box<dyn Write + 'a>)>,
     files: PathBuf,
+    looked: Instant,
     tx: Sender<Input>,
     rx: Receiver<Input>,
 }
@@ -98,11 +99,15 @@ impl<'a> Runner<'a> {
     ) -> Result<Self, RunnerError> {
         let lease = take_lease(storage, study)?;
         clear_leftovers(storage, study, store)?;
+        // A request to stop that a dead runner did not live to serve was meant for that run.
+        for stale in storage.pending_requests(study.id)?.into_iter().filter(|stored| stored.request == Request::Stop) {
+            storage.serve_request(&lease, now(), stale.id)?;
+        }
         let view = storage.view(study.id)?;
         let engine = Engine::new(study.spec.clone(), view, slots)?;
         let (tx, rx) = unbounded();
         let files = crate::paths::files_directory(&study.spec, store);
-        Ok(Runner { storage, lease, engine, launcher, jobs: HashMap::new(), reporters: Vec::new(), files, tx, rx })
+        Ok(Runner { storage, lease, engine, launcher, jobs: HashMap::new(), reporters: Vec::new(), files, looked: Instant::now(), tx, rx })
     }
 
     /// Adds a reporter, which is told of every event once it is durable, and the stream it writes to.
@@ -146,26 +151,25 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The next inputs: what has arrived, else a tick at the engine's deadline; requests are looked for now and then.
+    /// The next inputs: what has arrived, else a tick at the engine's deadline. Requests are looked for now and then,
+    /// however busy the trials are.
     fn wait(&mut self) -> Result<Vec<Input>, RunnerError> {
         loop {
-            let until_deadline = self.engine.deadline().map_or(LOOK, |deadline| deadline.since(now()));
-            match self.rx.recv_timeout(until_deadline.min(LOOK)) {
-                Ok(first) => {
-                    let mut inputs = vec![first];
-                    inputs.extend(self.rx.try_iter().take(INPUTS_A_TURN));
-                    return Ok(inputs);
-                }
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
-            }
-            if self.engine.deadline().is_some_and(|deadline| deadline <= now()) {
-                return Ok(vec![Input::Tick]);
-            }
-            if self.storage.changed()? {
-                let requests = self.storage.pending_requests(self.lease.study)?;
+            if self.looked.elapsed() >= LOOK {
+                self.looked = Instant::now();
+                let requests = if self.storage.changed()? { self.storage.pending_requests(self.lease.study)? } else { Vec::new() };
                 if !requests.is_empty() {
                     return Ok(requests.into_iter().map(|stored| Input::Request { id: stored.id, request: stored.request }).collect());
                 }
+            }
+            let until_deadline = self.engine.deadline().map_or(LOOK, |deadline| deadline.since(now()));
+            if let Ok(first) = self.rx.recv_timeout(until_deadline.min(LOOK)) {
+                let mut inputs = vec![first];
+                inputs.extend(self.rx.try_iter().take(INPUTS_A_TURN));
+                return Ok(inputs);
+            }
+            if self.engine.deadline().is_some_and(|deadline| deadline <= now()) {
+                return Ok(vec![Input::Tick]);
             }
         }
     }
