@@ -5,3 +5,5 @@ mod engine;
 mod library;
 mod tui;
 mod verbs;
+#[cfg(feature = "train")]
+mod trainer;

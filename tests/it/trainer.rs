@@ -1,0 +1,155 @@
+//! The built-in trainer through the command line: searching, going on after an interruption, exporting, training again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+fn hpsearch(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
+    command.args(arguments).current_dir(directory).env_remove("HPSEARCH_STORE").stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn assert_done(output: &Output) {
+    assert!(output.status.success(), "{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr));
+}
+
+/// The quickstart's data with a small study over it, in `directory`.
+fn small_study(directory: &Path, extra: &str) -> PathBuf {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("studies/data");
+    let study = format!(
+        r#"
+        [study]
+        name = "small"
+        metric = "eval_accuracy"
+        direction = "maximize"
+        seed = 3
+        [budget]
+        trials = 4
+        [data]
+        train = "{data}/train.csv"
+        validation = "{data}/validation.csv"
+        test = "{data}/test.csv"
+        [trainer]
+        task = "text-classification"
+        num_train_epochs = 3
+        per_device_train_batch_size = 32
+        "model.hidden_size" = 32
+        "model.num_layers" = 1
+        "model.num_heads" = 2
+        [space]
+        learning_rate = {{ float = [1e-3, 2e-2], log = true }}
+        "model.dropout" = {{ float = [0.0, 0.3] }}
+        [devices]
+        use = ["cpu"]
+        trials_per_device = 1
+        {extra}
+        "#,
+        data = data.display()
+    );
+    let path = directory.join("small.toml");
+    fs::write(&path, study).unwrap();
+    path
+}
+
+/// What a study found, without times and attempts.
+fn trials(directory: &Path) -> Vec<Value> {
+    let output = hpsearch(directory, &["trials", "--sort", "number", "--json"]);
+    assert_done(&output);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut trials = json["trials"].as_array().unwrap().clone();
+    for trial in &mut trials {
+        for key in ["seconds", "attempts", "reason"] {
+            trial.as_object_mut().unwrap().remove(key);
+        }
+    }
+    trials
+}
+
+#[test]
+fn the_best_trial_is_exported_predicts_and_can_be_trained_again_to_the_same_value() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    small_study(directory, "");
+    assert_done(&hpsearch(directory, &["run", "small.toml", "--plain"]));
+    let exported = hpsearch(directory, &["export", "small", "-o", "model"]);
+    assert_done(&exported);
+    assert!(text(&exported.stderr).contains("test_accuracy"), "{}", text(&exported.stderr));
+    for file in ["model.safetensors", "config.json", "tokenizer.json", "best.toml", "metrics.json", "README.md"] {
+        assert!(directory.join("model").join(file).is_file(), "{file}");
+    }
+    let predicted = hpsearch(directory, &["predict", "model", "the bus never came and the tram was full"]);
+    assert_done(&predicted);
+    assert!(text(&predicted.stdout).contains("transit") || !predicted.stdout.is_empty());
+    let again = hpsearch(directory, &["train", "model/best.toml", "-o", "again"]);
+    assert_done(&again);
+    assert!(text(&again.stderr).contains("as before"), "{}", text(&again.stderr));
+    let weights = |model: &str| fs::read(directory.join(model).join("model.safetensors")).unwrap();
+    assert_eq!(weights("model"), weights("again"), "the same weights, bit for bit");
+}
+
+#[test]
+fn an_interrupted_study_ends_like_an_undisturbed_one() {
+    let (calm, stormy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let asha = "[pruner]\ntype = \"asha\"\n";
+    small_study(calm.path(), asha);
+    small_study(stormy.path(), asha);
+    assert_done(&hpsearch(calm.path(), &["run", "small.toml", "--plain"]));
+    for wanted in [2, 5] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_hpsearch"))
+            .args(["run", "small.toml", "--plain", "-q"])
+            .current_dir(stormy.path())
+            .env_remove("HPSEARCH_STORE")
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        wait_for_reports(stormy.path(), wanted);
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+    }
+    assert_done(&hpsearch(stormy.path(), &["run", "small.toml", "--plain"]));
+    assert_eq!(trials(stormy.path()), trials(calm.path()));
+}
+
+fn wait_for_reports(directory: &Path, wanted: i64) {
+    let until = Instant::now() + Duration::from_secs(120);
+    let count = || -> Option<i64> {
+        let path = directory.join("runs/hpsearch.db");
+        let store = rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
+        store.query_row("SELECT count(*) FROM trial_intermediate_values", [], |row| row.get(0)).ok()
+    };
+    while count().unwrap_or(0) < wanted {
+        assert!(Instant::now() < until, "no {wanted} reports in two minutes");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn bad_data_is_refused_before_any_trial() {
+    let cases = [
+        ("text,intent\nhello,greet\n", "label"),
+        ("text,label\n", "no rows"),
+        ("text,label\nhello there,greet\ngood day,greet\n", "one label"),
+        ("text,label\n\"hello,greet\n", "quot"),
+    ];
+    for (content, expected) in cases {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("train.csv"), content).unwrap();
+        let study = "[study]\nmetric = \"eval_accuracy\"\ndirection = \"maximize\"\n[budget]\ntrials = 1\n[data]\ntrain = \"train.csv\"\nvalidation_split = 0.2\n\
+                     [trainer]\ntask = \"text-classification\"\n[space]\nlearning_rate = { float = [1e-3, 1e-2] }\n";
+        fs::write(directory.path().join("study.toml"), study).unwrap();
+        let output = hpsearch(directory.path(), &["run", "--plain"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("train.csv") && said.to_lowercase().contains(expected), "{content:?}: {said}");
+        let stored = hpsearch(directory.path(), &["ls", "--json"]);
+        assert!(!text(&stored.stdout).contains("\"name\""), "no study is stored for data that cannot be used");
+    }
+}
