@@ -13,7 +13,7 @@ use crate::space::distribution::DistributionError;
 use crate::space::{Condition, Dimension, Distribution, Scale, Space, SpaceError};
 use crate::storage::memory::MemoryStore;
 use crate::storage::sqlite::SqliteStore;
-use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
+use crate::storage::{Storage, StorageError, StoredStudy};
 use crate::study::{PolicySpec, Program, StudySpec};
 use crate::trial::Trial;
 use crate::view::StudyView;

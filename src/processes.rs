@@ -1,6 +1,6 @@
 //! What the system says about processes: start times, descendants, and killing whole trees of them (Linux `/proc`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,11 @@ pub fn start_time(pid: u32) -> Option<u64> {
 /// Whether the process with this id is the one that started then.
 pub fn is_alive(pid: u32, started: u64) -> bool {
     start_time(pid) == Some(started)
+}
+
+/// Whether there is such a process, a zombie that nobody has waited for yet included.
+pub fn exists(pid: u32) -> bool {
+    stat(pid).is_some()
 }
 
 struct Stat {
@@ -38,21 +43,18 @@ fn all() -> Vec<u32> {
 
 /// Every process below `root`, children's children included; zombies too.
 pub fn descendants(root: u32) -> BTreeSet<u32> {
-    let parents: Vec<(u32, u32)> = all().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
-    let mut found = BTreeSet::from([root]);
-    loop {
-        let before = found.len();
-        for (pid, parent) in &parents {
-            if found.contains(parent) {
-                found.insert(*pid);
-            }
-        }
-        if found.len() == before {
-            break;
-        }
-    }
-    found.remove(&root);
-    found
+    below(root, &BTreeSet::new())
+}
+
+/// Every process below `root` that is neither in `keep` nor below one of those. Told from one look at all processes: of
+/// two looks, the second would find the children that a kept process started in between, and take them for orphans.
+fn below(root: u32, keep: &BTreeSet<u32>) -> BTreeSet<u32> {
+    let parents: BTreeMap<u32, u32> = all().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
+    let is_below = |pid: &u32| {
+        let ancestry = std::iter::successors(Some(*pid), |pid| parents.get(pid).copied()).take(parents.len() + 1);
+        ancestry.take_while(|pid| !keep.contains(pid)).any(|pid| pid == root)
+    };
+    parents.keys().copied().filter(|pid| *pid != root && is_below(pid)).collect()
 }
 
 /// Direct children of `parent`.
@@ -78,11 +80,7 @@ pub fn kill_descendants(root: u32, keep: &BTreeSet<u32>, patience: Duration) -> 
     let until = Instant::now() + patience;
     loop {
         reap(keep);
-        let mut kept = keep.clone();
-        for pid in keep {
-            kept.extend(descendants(*pid));
-        }
-        let left: Vec<u32> = descendants(root).into_iter().filter(|pid| !kept.contains(pid)).collect();
+        let left = below(root, keep);
         if left.is_empty() || Instant::now() >= until {
             return left.len();
         }

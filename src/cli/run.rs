@@ -205,8 +205,12 @@ fn conclude(
     let summary = reader.summary(study.id)?;
     let name = &study.spec.name;
     let (file, store) = (shown(file), store_option(console));
-    console.say(&format!("study `{name}`: {}", outcome.reason()));
-    if let Some((trial, value)) = summary.best {
+    // The plain reporter has said this already.
+    let is_told = (arguments.plain || arguments.no_tui || !on_terminal()) && !arguments.events && console.talk != Talk::Quiet;
+    if !is_told {
+        console.say(&format!("study `{name}`: {}", outcome.reason()));
+    }
+    if let (Some((trial, value)), false) = (summary.best, is_told) {
         let total = count(summary.counts.total(), "trial");
         console.say(&format!("best of {total}: trial {trial} with {} {}", study.spec.objective().metric, number(value)));
     }

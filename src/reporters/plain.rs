@@ -1,6 +1,7 @@
 //! The reporter `plain`: one line for each thing that matters, for logs and terminals without a leaderboard.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use super::progress::Progress;
 use super::wording::{count, duration, micros, number, one_line, param, rough_duration};
@@ -12,10 +13,11 @@ use crate::trial::{Trial, TrialNumber, TrialState};
 use crate::verdict::Verdict;
 use crate::view::StudyView;
 
-/// Remembers what the progress line needs: the study and when this run began.
+/// Remembers what the progress line needs: the study, when this run began, and how long earlier ones took.
 #[derive(Default)]
 pub(super) struct Plain {
     study: Option<(StudySpec, Timestamp)>,
+    ran_before: Duration,
 }
 
 impl Reporter for Plain {
@@ -35,6 +37,7 @@ impl Reporter for Plain {
             writeln!(out, "  goes on after {}", states(view))?;
         }
         self.study = Some((spec.clone(), at));
+        self.ran_before = micros(view.ran_micros);
         out.flush()
     }
 
@@ -43,7 +46,8 @@ impl Reporter for Plain {
             writeln!(out, "{line}")?;
         }
         if let (Event::TrialFinished { .. }, Some((spec, started))) = (happening.event, &self.study) {
-            writeln!(out, "  {}", progress(spec, *started, happening))?;
+            let elapsed = self.ran_before + happening.at.since(*started);
+            writeln!(out, "  {}", progress(spec, elapsed, happening.view))?;
         }
         out.flush()
     }
@@ -106,9 +110,7 @@ fn finished(view: &StudyView, number: TrialNumber, state: TrialState, value: Opt
 }
 
 /// `12/24 trials, best 0.842 (trial 7), 31 s, about 20 s left`.
-fn progress(spec: &StudySpec, started: Timestamp, happening: &Happening<'_>) -> String {
-    let view = happening.view;
-    let elapsed = micros(view.ran_micros) + happening.at.since(started);
+fn progress(spec: &StudySpec, elapsed: Duration, view: &StudyView) -> String {
     let progress = Progress::new(spec, view.counts, elapsed);
     let best = match view.best() {
         Some(best) => format!("best {} (trial {})", said(best.value), best.number),
