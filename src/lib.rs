@@ -1,4 +1,125 @@
-//! hpsearch: hyperparameter search and experiment tracking. (The architecture page is written with the runner.)
+//! hpsearch: hyperparameter search and experiment tracking from one binary. This page is the plan of the house.
+//!
+//! A **study** (a `study.toml`, or [`Study`] in Rust) names a search space, a sampler, a pruner, a budget, devices and an
+//! objective. The **runner** starts **trials** on slots, writes what they report into a store, lets the pruner stop the
+//! hopeless ones, and leaves the best checkpoint ready for export. The objective is the built-in trainer, a command in any
+//! language, or a Rust closure:
+//!
+//! ```
+//! use hpsearch::{Study, TrialEnd};
+//!
+//! let finished = Study::minimize("parabola", "loss")
+//!     .float("x", -5.0, 5.0)
+//!     .trials(30)
+//!     .run(|trial| {
+//!         let x = trial.number_of("x")?;
+//!         trial.report(1, (x - 1.0).powi(2));
+//!         Ok(TrialEnd::Finished)
+//!     })?;
+//! assert!(finished.best().and_then(|best| best.value).is_some_and(|loss| loss < 1.0));
+//! # Ok::<(), hpsearch::StudyError>(())
+//! ```
+//!
+//! # Layers
+//!
+//! A module uses the layers below it and a few friends of its own; `tests/it/layering.rs` holds the table and checks it.
+//! Layers 0 to 2 read no clock, roll no dice of their own and start no thread; of them only the store and the study file
+//! touch the disk.
+//!
+//! | layer | module | what it is for |
+//! |---|---|---|
+//! | 0 nouns | [`time`] | moments, as whole microseconds |
+//! | | [`seed`] | named random streams, derived from the study's seed |
+//! | | [`metric`] | values, NaN and infinities included, and their order |
+//! | | [`params`], [`space`] | a point; the set of points, some of their coordinates conditional |
+//! | | [`device`], [`checkpoint`] | where a trial runs; what it saved |
+//! | | [`study`], [`trial`] | a resolved study; one evaluation of a point |
+//! | | [`verdict`] | continue, pause or stop, always with the reason and its numbers |
+//! | | [`event`], [`view`] | the journal; the state it folds to |
+//! | | [`history`] | the state as samplers and pruners see it: smaller is better |
+//! | 1 policies | [`policy`] | tables of samplers and pruners: names, options, "did you mean" |
+//! | | [`samplers`], [`pruners`] | who proposes points; who stops trials |
+//! | | [`arguments`] | the trainer's arguments and their checks, known to binaries that cannot train |
+//! | | [`config`] | `study.toml` to a resolved study, or everything that is wrong with it |
+//! | | [`storage`] | the store: in memory or one SQLite file |
+//! | | [`paths`], [`wire`] | where trials' files lie; the lines that runner and child exchange |
+//! | 2 decisions | [`engine`] | the whole search as a state machine without a clock, files or processes |
+//! | 3 the world | [`processes`] | process trees of Linux: who lives, and killing all of it |
+//! | | [`runner`] | the one loop: waits, asks the engine, writes, then acts |
+//! | | [`reporters`], [`tui`] | lines and tables for people and programs; the live leaderboard |
+//! | | [`export`] | the best trial as a directory, written all or nothing |
+//! | 3' the child | [`worker`] | the process that carries out jobs and dies with its runner |
+//! | | [`trainer`] | the built-in trainer: the only home of burn and tokenizers; sees `arguments` and nothing else |
+//! | 4 the front | [`cli`] | one file a verb |
+//! | | [`library`] | [`Study`], for Rust programs |
+//!
+//! # Seams
+//!
+//! [`Sampler`](samplers::Sampler) and [`Pruner`](pruners::Pruner) are functions of history and a random stream: they keep
+//! nothing that cannot be computed again. [`Storage`](storage::Storage) and [`StorageReader`](storage::StorageReader) pass one
+//! conformance suite in both stores. [`Engine::step`](engine::Engine::step) turns one [`Input`](engine::Input) into
+//! [`Effect`](engine::Effect)s; the [simulator](engine::simulator) drives it under a virtual clock.
+//! [`Launcher`](runner::launcher::Launcher) and [`Job`](runner::launcher::Job) stand for whatever carries out a trial, processes
+//! or threads. [`Reporter`](reporters::Reporter) says what happened; [`Host`](trainer::Host) is all that the trainer knows of
+//! the rest. Every sampler and pruner runs its kind's conformance suite by being in the table.
+//!
+//! # Data flow
+//!
+//! 1. [`config`] reads `study.toml` as a tree with places and resolves it to a [`StudySpec`](study::StudySpec), or tells all
+//!    problems at once.
+//! 2. The store is opened and migrated, the study found by name. A changed file is shown as a difference, and taken, taken
+//!    with `--accept`, or refused without `--fork`.
+//! 3. A worker of its own reads, checks and tokenises the data, once for each digest of data and tokenizer.
+//! 4. The lease is taken. Processes that a dead runner left are killed; their attempts are closed as lost, and their trials
+//!    go on from the newest checkpoint that is not ahead of their reports.
+//! 5. The loop: wait for one input, drain the rest, step the engine for each, append the events of the turn in **one
+//!    transaction**, and only then launch, answer, kill, remove, print.
+//! 6. A child carries out the attempt: one long-lived worker a slot for the built-in trainer, one supervisor an attempt for a
+//!    command. It says `@hpsearch {..}` on stdout; every other line is its log. A report of the metric gets a verdict.
+//! 7. A checkpoint is written beside its place, synced, renamed, then told. The engine keeps the best of the study, what runs
+//!    and what is paused, and drops the others.
+//! 8. The leaderboard reads the store and nothing else, in `run` as in `watch`; its commands are rows of `request`.
+//! 9. Export checks digests, measures the test split, and renames a complete directory into place.
+//!
+//! # Crashes and signals
+//!
+//! Nothing is visible before it is durable, so any process may be killed at any time: run the study again. The first SIGINT or
+//! SIGTERM lets trials save and leave (30 s), the second kills them, the third aborts. Children have process groups of their
+//! own and die with their parent; a supervisor adopts what its command leaves behind. A lease carries an epoch, and a write
+//! with an old one is refused. The store runs in WAL mode with `synchronous = NORMAL`: after a power loss it is sound, and may
+//! lack its last moments.
+//!
+//! # Determinism
+//!
+//! Draws come from streams named after what they are for (`sampler/7`, `trial/7`), so none depends on another. The trainer
+//! draws from (seed, name, counters) and can go on at any optimiser step exactly. With one slot on the CPU a study repeats bit
+//! for bit; with several, proposals depend on the order in which trials report.
+//!
+//! # Store
+//!
+//! STRICT tables with singular names are the truth; `event` is the journal of the same transactions, and folding it gives the
+//! same state. NULL means NaN. Optuna's table names are read-only views. Network file systems are refused.
+//!
+//! # Where things are added
+//!
+//! A sampler or pruner: one file and one line of [`SAMPLERS`](samplers::SAMPLERS) or [`PRUNERS`](pruners::PRUNERS). A reporter:
+//! one file, one line of [`REPORTERS`](reporters::REPORTERS), and its flag in `cli`. A training argument: one line of
+//! [`ARGUMENTS`](arguments::ARGUMENTS) and its field. A key of the study file: one line of [`TABLES`](config::TABLES), and the
+//! place in `config` that reads it. A task: [`TRAINER_TASKS`](arguments::TRAINER_TASKS) and the trainer. A verb: one file in
+//! `cli` and its line in `dispatch`. A module: a line here and one in `tests/it/layering.rs`.
+//!
+//! # Where the plan was left
+//!
+//! - No traits for objectives, tasks and exporters: there is one exporter and one task, and the three kinds of objective are
+//!   [`Program`](study::Program) and the launchers. A trait comes with the second of its kind.
+//! - The engine's `Send` became [`Answer`](engine::Effect::Answer) and [`Leave`](engine::Effect::Leave), and it also removes
+//!   files and serves requests. A pruner also has `first_rung` and `conclude`: ladders of pauses need a first stop and an end.
+//! - Data is prepared before the lease is taken, and the test split measured at export: both are errands, not trials.
+//! - [`paths`], [`policy`], [`processes`] and [`wire`] are modules of their own, since runner, child and command line share them.
+//! - [`reporters::wording`] counts columns with ratatui, so that tables in pipes and on screens agree.
+//! - A checkpoint that the store does not know is written over by the rerun; it is not adopted.
+//! - `deterministic`, `verify`, cloning (PBT), several objectives and other machines are not built; the journal, the leases
+//!   and the schema leave room for them.
 
 pub mod arguments;
 pub mod checkpoint;

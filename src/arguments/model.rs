@@ -28,7 +28,7 @@ pub struct ModelArguments {
     pub vocab_size: usize,
     /// Whether texts are lowercased first.
     pub lowercase: bool,
-    /// Longest row in tokens, [CLS] and [SEP] included; `None`: the data's `max_length`.
+    /// Longest row in tokens, `[CLS]` and `[SEP]` included; `None`: the data's `max_length`.
     pub max_length: Option<usize>,
 }
 
@@ -54,7 +54,7 @@ pub enum Activation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pooling {
-    /// The vector of the first token, [CLS].
+    /// The vector of the first token, `[CLS]`.
     Cls,
     /// The mean over the tokens that are not padding.
     Mean,

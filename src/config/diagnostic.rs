@@ -97,7 +97,7 @@ pub enum Look {
 }
 
 impl Look {
-    /// What standard error shows: colours on a terminal unless `NO_COLOR` is set (https://no-color.org) or `TERM` is `dumb`.
+    /// What standard error shows: colours on a terminal unless `NO_COLOR` is set (<https://no-color.org>) or `TERM` is `dumb`.
     pub fn of_stderr() -> Self {
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) || env::var_os("TERM").is_some_and(|term| term == "dumb");
         if !refused && io::stderr().is_terminal() { Look::Styled } else { Look::Plain }

@@ -112,7 +112,7 @@ impl Batch {
     }
 }
 
-/// `ids` cut to `max_length`, the last one ([SEP]) kept.
+/// `ids` cut to `max_length`, the last one (`[SEP]`) kept.
 pub(super) fn cut(mut ids: Vec<u32>, max_length: usize) -> Vec<u32> {
     if ids.len() > max_length && max_length > 0 {
         let last = ids[ids.len() - 1];

@@ -19,9 +19,9 @@ use crate::arguments::{TokenizerArguments, TokenizerKind};
 
 /// Padding, unknown, start and end of text: ids 0 to 3 of every tokenizer trained here.
 pub(super) const SPECIAL_TOKENS: [&str; 4] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"];
-/// The id of [PAD].
+/// The id of `[PAD]`.
 pub(super) const PADDING: u32 = 0;
-/// The id of [UNK].
+/// The id of `[UNK]`.
 pub(super) const UNKNOWN: u32 = 1;
 
 /// Subwords and words that occur once teach nothing and only widen the embedding.

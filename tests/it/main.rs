@@ -2,6 +2,7 @@
 
 mod config;
 mod engine;
+mod layering;
 mod library;
 mod tui;
 mod verbs;

@@ -1,0 +1,595 @@
+//! The layers of the plan (the page in src/lib.rs) held against the sources: who may use whom, and what a layer must not touch.
+//!
+//! The tables below are the plan; a permission that nobody uses is an error too, so that they stay true. Code under
+//! `#[cfg(test)]` may do what it likes.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The layers, lowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Layer {
+    /// 0: plain data.
+    Nouns,
+    /// 1: rules about nouns, and where they are kept.
+    Policies,
+    /// 2: the search.
+    Decisions,
+    /// 3: processes, threads, terminals.
+    World,
+    /// 3': the child process; of what is below it sees the nouns and what it names as friends.
+    Child,
+    /// 4: what people and programs call.
+    Front,
+}
+
+use Layer::{Child, Decisions, Front, Nouns, Policies, World};
+
+/// A module of the crate, its layer, and the modules it may use besides those of the layers below: friends of its own
+/// layer; for the child, everything but nouns.
+type Module = (&'static str, Layer, &'static [&'static str]);
+
+const MODULES: &[Module] = &[
+    ("time", Nouns, &[]),
+    ("seed", Nouns, &[]),
+    ("verdict", Nouns, &[]),
+    ("device", Nouns, &[]),
+    ("checkpoint", Nouns, &[]),
+    ("metric", Nouns, &[]),
+    ("params", Nouns, &[]),
+    ("space", Nouns, &["params"]),
+    ("study", Nouns, &["metric", "params", "space"]),
+    ("trial", Nouns, &["checkpoint", "device", "metric", "params", "time", "verdict"]),
+    ("event", Nouns, &["device", "metric", "params", "study", "trial", "verdict"]),
+    ("view", Nouns, &["checkpoint", "event", "metric", "params", "study", "time", "trial"]),
+    ("history", Nouns, &["metric", "trial", "view"]),
+    ("policy", Policies, &[]),
+    ("arguments", Policies, &[]),
+    ("paths", Policies, &[]),
+    ("wire", Policies, &[]),
+    ("storage", Policies, &[]),
+    ("samplers", Policies, &["policy"]),
+    // Its conformance suite draws points as the random sampler does.
+    ("pruners", Policies, &["policy", "samplers"]),
+    ("config", Policies, &["arguments", "policy", "pruners", "samplers"]),
+    ("engine", Decisions, &[]),
+    ("processes", World, &[]),
+    ("reporters", World, &[]),
+    ("tui", World, &["reporters"]),
+    ("export", World, &[]),
+    ("runner", World, &["processes", "reporters"]),
+    ("trainer", Child, &["arguments"]),
+    ("worker", Child, &["arguments", "processes", "trainer", "wire"]),
+    ("library", Front, &[]),
+    // It starts the child side; nobody else sees it.
+    ("cli", Front, &["worker"]),
+];
+
+/// Where outside crates may be used: module or file paths below src, without `.rs`. Crates of `ANYWHERE` have no line.
+const CRATES: &[(&str, &[&str])] = &[
+    ("burn", &["trainer"]),
+    ("tokenizers", &["trainer"]),
+    ("safetensors", &["trainer"]),
+    ("memmap2", &["trainer"]),
+    ("csv", &["trainer"]),
+    // mallopt, in a training process.
+    ("libc", &["trainer/device"]),
+    ("rusqlite", &["storage"]),
+    // Terminals count the columns of a text in one way: tables for pipes count as the screens do.
+    ("ratatui", &["tui", "reporters/wording"]),
+    // The command line asks for the terminal's width; the screens take it through ratatui.
+    ("crossterm", &["cli/console"]),
+    ("clap", &["cli"]),
+    ("sysinfo", &["cli/devices"]),
+    ("jiff", &["cli"]),
+    // The screen notices a signal that ends the program, so that the terminal is put back first.
+    ("signal_hook", &["runner/signals", "cli/run", "tui"]),
+    ("crossbeam_channel", &["runner", "worker", "cli/run"]),
+    // Storage asks what file system a directory is on.
+    ("rustix", &["processes", "worker", "storage/sqlite/filesystem", "cli/run"]),
+    ("toml", &["config", "reporters/wording", "export/recipe", "cli/train"]),
+    ("annotate_snippets", &["config/diagnostic"]),
+    ("strsim", &["arguments", "config", "policy", "cli"]),
+    ("blake3", &["seed", "samplers/tpe_independent", "trainer", "export"]),
+    ("tpe", &["samplers/tpe_independent"]),
+    // Storage's suite makes journals at random, from fixed seeds.
+    ("rand", &["seed", "samplers", "storage/conformance"]),
+    ("rand_chacha", &["seed"]),
+];
+
+/// Plain data in and out, and errors.
+const ANYWHERE: &[&str] = &["serde", "serde_json", "thiserror"];
+
+/// What the layers below the world do without, and the words that give it away.
+const WORLDLY: &[(&str, &[&str])] = &[
+    ("clock", &["SystemTime::now", "Instant::now", "Timestamp::now", "Zoned::now"]),
+    ("threads", &["std::thread", "thread::spawn", "thread::sleep"]),
+    ("processes", &["std::process", "process::id("]),
+    ("files", &["std::fs", "fs::", "File::", ".exists()", ".is_file()", ".is_dir()", ".read_dir()", ".canonicalize()", "path::absolute"]),
+    ("terminal", &["println!", "print!", "io::stdin", "io::stdout", "io::stderr", "IsTerminal"]),
+    ("environment", &["env::var", "env::var_os", "env::args", "env::current_dir", "env::current_exe"]),
+    ("network", &["std::net"]),
+];
+
+/// The files of layers 0 to 2 that touch the world all the same; each file by its own name.
+const EXCEPTIONS: &[(&str, &[&str])] = &[
+    // It reads the study file, and makes its directory absolute.
+    ("config", &["files"]),
+    // Whether what the study file names is there: the working directory of a command, the files of the data.
+    ("config/command", &["files"]),
+    ("config/trainer", &["files"]),
+    // Whether the messages on standard error may have colours.
+    ("config/diagnostic", &["terminal", "environment"]),
+    // A store is a file, and waits for one that another process is about to create.
+    ("storage/sqlite", &["files", "threads"]),
+    // Where the files lie that a network file system would damage.
+    ("storage/sqlite/filesystem", &["files"]),
+];
+
+/// Modules above layer 2 that keep its rules: times come with what they are told, and they write where they are told.
+const AS_PURE: &[&str] = &["reporters"];
+
+/// Randomness that no seed repeats has no place anywhere.
+const DICE: &[&str] = &["thread_rng", "rand::rng()", "rand::random", "from_os_rng", "from_entropy", "OsRng", "SysRng", "getrandom", "RandomState"];
+
+/// What is left unsaid or unfinished, anywhere, tests included.
+const UNFINISHED: &[&str] = &["todo!", "unimplemented!", "dbg!", "#[allow", "#![allow"];
+
+/// Names that say nothing about what a file is for.
+const EMPTY_NAMES: &[&str] = &["mod.rs", "utils.rs", "util.rs", "helpers.rs", "common.rs", "types.rs", "traits.rs", "imp.rs"];
+
+/// A source file: its path below src with `/`, and its text.
+struct Source {
+    path: String,
+    text: String,
+}
+
+impl Source {
+    fn new(path: &str, text: &str) -> Self {
+        Source { path: path.to_owned(), text: text.to_owned() }
+    }
+
+    /// The module of the crate it belongs to.
+    fn module(&self) -> &str {
+        self.path.split('/').next().unwrap_or_default().trim_end_matches(".rs")
+    }
+
+    /// How many modules it is below the crate: `src/a/b.rs` is two.
+    fn depth(&self) -> usize {
+        self.path.split('/').count()
+    }
+
+    /// Whether it is the file of the module at `path`, or below it.
+    fn is_in(&self, path: &str) -> bool {
+        self.path.strip_prefix(path).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+    }
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut directories = vec![root.clone()];
+    let mut found = Vec::new();
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).unwrap() {
+            let path: PathBuf = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let below = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+                found.push(Source { path: below, text: fs::read_to_string(&path).unwrap() });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+/// The text with comments and the insides of strings as spaces: every character left is code, on its line.
+fn code(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    while at < chars.len() {
+        let end = skipped(&chars, at);
+        if end == at {
+            out.push(chars[at]);
+            at += 1;
+        } else {
+            out.extend(chars[at..end].iter().map(|char| if *char == '\n' { '\n' } else { ' ' }));
+            at = end;
+        }
+    }
+    out
+}
+
+/// Where the comment or literal that begins at `at` ends; `at` itself, if none begins.
+fn skipped(chars: &[char], at: usize) -> usize {
+    if !matches!(chars[at], '/' | 'r' | '"' | '\'') {
+        return at;
+    }
+    let starts = |from: usize, text: &str| text.chars().enumerate().all(|(index, char)| chars.get(from + index) == Some(&char));
+    let after_word = at > 0 && (chars[at - 1].is_alphanumeric() || chars[at - 1] == '_');
+    if starts(at, "//") {
+        return (at..chars.len()).find(|index| chars[*index] == '\n').unwrap_or(chars.len());
+    }
+    if starts(at, "/*") {
+        let (mut depth, mut index) = (0, at);
+        while index < chars.len() {
+            if starts(index, "/*") {
+                (depth, index) = (depth + 1, index + 2);
+            } else if starts(index, "*/") {
+                (depth, index) = (depth - 1, index + 2);
+                if depth == 0 {
+                    return index;
+                }
+            } else {
+                index += 1;
+            }
+        }
+        return chars.len();
+    }
+    let hashes = if chars[at] == 'r' && !after_word { chars[at + 1..].iter().take_while(|char| **char == '#').count() } else { 0 };
+    if chars[at] == 'r' && !after_word && chars.get(at + 1 + hashes) == Some(&'"') {
+        let close: String = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
+        let begin = at + hashes + 2;
+        return (begin..chars.len()).find(|index| starts(*index, &close)).map_or(chars.len(), |index| index + 1 + hashes);
+    }
+    if chars[at] == '"' {
+        return after_quote(chars, at + 1, '"');
+    }
+    // A lifetime has no closing quote: `'a,` against `'a'` and `'\n'`.
+    if chars[at] == '\'' && (chars.get(at + 1) == Some(&'\\') || chars.get(at + 2) == Some(&'\'')) {
+        return after_quote(chars, at + 1, '\'');
+    }
+    at
+}
+
+fn after_quote(chars: &[char], mut at: usize, quote: char) -> usize {
+    while at < chars.len() && chars[at] != quote {
+        at += if chars[at] == '\\' { 2 } else { 1 };
+    }
+    (at + 1).min(chars.len())
+}
+
+/// The code without what stands under `#[cfg(test)]`, and the names of the modules that stand there without a body.
+fn without_tests(code: &str) -> (String, Vec<String>) {
+    const MARK: &str = "#[cfg(test)]";
+    let mut kept = code.to_owned();
+    let mut modules = Vec::new();
+    while let Some(begin) = kept.find(MARK) {
+        let rest = &kept[begin..];
+        let body = rest.find('{').unwrap_or(usize::MAX);
+        let semicolon = rest.find(';').unwrap_or(rest.len() - 1);
+        let end = if semicolon < body {
+            let words: Vec<&str> = rest[MARK.len()..semicolon].split_whitespace().collect();
+            if let [.., "mod", name] = words[..] {
+                modules.push(name.to_owned());
+            }
+            semicolon + 1
+        } else {
+            after_braces(rest, body)
+        };
+        let blank: String = rest[..end].chars().map(|char| if char == '\n' { '\n' } else { ' ' }).collect();
+        kept.replace_range(begin..begin + end, &blank);
+    }
+    (kept, modules)
+}
+
+/// The place after the brace that closes the one at `open`.
+fn after_braces(code: &str, open: usize) -> usize {
+    let mut depth = 0;
+    for (index, char) in code.char_indices().skip_while(|(index, _)| *index < open) {
+        match char {
+            '{' => depth += 1,
+            '}' if depth == 1 => return index + 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    code.len()
+}
+
+/// In how many modules with a body in this file the place lies.
+fn enclosing_modules(code: &str, at: usize) -> usize {
+    let begins = places(&code[..at], "mod ").filter(|begin| code[*begin..].find(['{', ';']).is_some_and(|end| code[begin + end..].starts_with('{')));
+    begins.filter(|begin| begin + after_braces(&code[*begin..], code[*begin..].find('{').unwrap_or(0)) > at).count()
+}
+
+fn is_word(char: char) -> bool {
+    char.is_alphanumeric() || char == '_'
+}
+
+/// The places of `word` in `code` where no longer word holds it.
+fn places<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let begins_word = word.starts_with(is_word);
+    let ends_word = word.ends_with(is_word);
+    code.match_indices(word).map(|(at, _)| at).filter(move |at| {
+        let before = code[..*at].chars().next_back();
+        let after = code[at + word.len()..].chars().next();
+        !(begins_word && before.is_some_and(is_word)) && !(ends_word && after.is_some_and(is_word))
+    })
+}
+
+fn line_of(code: &str, at: usize) -> usize {
+    code[..at].matches('\n').count() + 1
+}
+
+/// The first names after `root::`, braces opened, with their places.
+fn heads<'a>(code: &'a str, root: &'a str) -> Vec<(usize, &'a str)> {
+    let mut found = Vec::new();
+    for at in places(code, root) {
+        let begin = at + root.len();
+        let rest = &code[begin..];
+        if !rest.starts_with('{') {
+            let end = rest.find(|char| !is_word(char)).unwrap_or(rest.len());
+            found.push((at, &rest[..end]));
+            continue;
+        }
+        let inside = &rest[1..after_braces(rest, 0) - 1];
+        let (mut depth, mut start) = (0, 0);
+        for (index, char) in inside.char_indices().chain([(inside.len(), ',')]) {
+            match char {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 0 => {
+                    let item = inside[start..index].trim();
+                    let end = item.find(|char| !is_word(char)).unwrap_or(item.len());
+                    if end > 0 {
+                        found.push((at, &item[..end]));
+                    }
+                    start = index + 1;
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// The names of the crates that Cargo.toml gives the library.
+fn dependencies() -> BTreeSet<String> {
+    let manifest: toml::Table = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).unwrap().parse().unwrap();
+    manifest["dependencies"].as_table().unwrap().keys().map(|name| name.replace('-', "_")).collect()
+}
+
+/// What was used of the tables, so that what was not can be told.
+#[derive(Default)]
+struct Used {
+    friends: BTreeSet<(String, String)>,
+    homes: BTreeSet<(&'static str, &'static str)>,
+    exceptions: BTreeSet<(&'static str, &'static str)>,
+}
+
+/// Everything that breaks the plan, as `file:line: what`.
+fn violations(sources: &[Source], dependencies: &BTreeSet<String>) -> (Vec<String>, Used) {
+    let stripped: Vec<(String, Vec<String>)> = sources.iter().map(|source| without_tests(&code(&source.text))).collect();
+    let tests: BTreeSet<String> = sources
+        .iter()
+        .zip(&stripped)
+        .flat_map(|(source, (_, modules))| modules.iter().map(|module| format!("{}/{module}", source.path.trim_end_matches(".rs"))))
+        .collect();
+    let mut found = Vec::new();
+    let mut used = Used::default();
+    for (source, (code, _)) in sources.iter().zip(&stripped) {
+        check_form(source, &mut found);
+        if tests.iter().any(|test| source.is_in(test)) {
+            continue;
+        }
+        let mut say = |at: usize, what: String| found.push(format!("src/{}:{}: {what}", source.path, line_of(code, at)));
+        for word in DICE {
+            places(code, word).for_each(|at| say(at, format!("`{word}`: draws come from named streams (src/seed.rs)")));
+        }
+        check_crates(source, code, dependencies, &mut used, &mut say);
+        match source.path.as_str() {
+            // Declares the modules and hands on their names.
+            "lib.rs" => {}
+            "main.rs" => {
+                for (at, head) in heads(code, "hpsearch::").into_iter().filter(|(_, head)| *head != "cli") {
+                    say(at, format!("the program uses `{head}`: everything is in `cli`"));
+                }
+            }
+            _ => match MODULES.iter().find(|(name, ..)| *name == source.module()) {
+                Some(module) => {
+                    check_uses(source, code, *module, &mut used, &mut say);
+                    check_world(source, code, *module, &mut used, &mut say);
+                }
+                None => say(0, format!("module `{}` has no layer: give it a line in tests/it/layering.rs and in src/lib.rs", source.module())),
+            },
+        }
+    }
+    (found, used)
+}
+
+/// Names and first lines of files, and what no file holds.
+fn check_form(source: &Source, found: &mut Vec<String>) {
+    let Source { path, text } = source;
+    let name = path.rsplit('/').next().unwrap_or_default();
+    if EMPTY_NAMES.contains(&name) {
+        found.push(format!("src/{path}: `{name}` says nothing: name the file by what is in it"));
+    }
+    let first = text.lines().take_while(|line| line.starts_with("//!")).take_while(|line| line.len() > 3).collect::<Vec<_>>().join(" ");
+    if !first.ends_with(['.', ')', ':', '?']) || first.len() < 8 {
+        found.push(format!("src/{path}:1: a file starts with a sentence in `//!` that says what it is for"));
+    }
+    let code = code(text);
+    for word in UNFINISHED {
+        found.extend(
+            places(&code, word).map(|at| format!("src/{path}:{}: `{word}` (an exception is `#[expect(.., reason = ..)]`)", line_of(&code, at))),
+        );
+    }
+}
+
+/// Outside crates in their homes only.
+fn check_crates(source: &Source, code: &str, dependencies: &BTreeSet<String>, used: &mut Used, say: &mut impl FnMut(usize, String)) {
+    for dependency in dependencies.iter().filter(|name| !ANYWHERE.contains(&name.as_str())) {
+        let path = format!("{dependency}::");
+        // `crate::policy` and `self::toml` are ours, whatever they are called.
+        let uses: Vec<usize> = places(code, &path).filter(|at| !code[..*at].ends_with("::")).collect();
+        let Some(first) = uses.first() else { continue };
+        let Some((name, homes)) = CRATES.iter().find(|(name, _)| name == dependency) else {
+            say(*first, format!("crate `{dependency}` has no home: give it a line in tests/it/layering.rs"));
+            continue;
+        };
+        match homes.iter().find(|home| source.is_in(home)) {
+            Some(home) => drop(used.homes.insert((name, home))),
+            None => uses.iter().for_each(|at| say(*at, format!("crate `{dependency}` is used in {} only", homes.join(", ")))),
+        }
+    }
+}
+
+/// Modules below and friends only.
+fn check_uses(source: &Source, code: &str, (name, layer, friends): Module, used: &mut Used, say: &mut impl FnMut(usize, String)) {
+    for at in places(code, "super::").filter(|at| !code[..*at].ends_with("super::")) {
+        let climbs = code[at..].split("super::").take_while(|between| between.is_empty()).count();
+        if climbs >= source.depth() + enclosing_modules(code, at) {
+            say(at, "a path to another module begins with `crate::`".to_owned());
+        }
+    }
+    for (at, head) in heads(code, "crate::").into_iter().filter(|(_, head)| *head != name) {
+        let Some((_, other, _)) = MODULES.iter().find(|(module, ..)| *module == head) else {
+            say(at, format!("`crate::{head}` is no module of the plan"));
+            continue;
+        };
+        let below = if layer == Child { *other == Nouns } else { *other < layer && *other != Child };
+        if below {
+            continue;
+        }
+        if friends.contains(&head) {
+            used.friends.insert((name.to_owned(), head.to_owned()));
+        } else {
+            say(at, format!("`{name}` ({layer:?}) must not use `{head}` ({other:?})"));
+        }
+    }
+}
+
+/// Clock, files, threads and the like where they belong only.
+fn check_world(source: &Source, code: &str, (name, layer, _): Module, used: &mut Used, say: &mut impl FnMut(usize, String)) {
+    if layer > Decisions && !AS_PURE.contains(&name) {
+        return;
+    }
+    for (kind, words) in WORLDLY {
+        let from_braces = heads(code, "std::").into_iter().filter(|(_, head)| words.contains(&format!("std::{head}").as_str())).map(|(at, _)| at);
+        let mut places: Vec<usize> = words.iter().flat_map(|word| places(code, word)).chain(from_braces).collect();
+        places.sort_unstable();
+        places.dedup();
+        let Some(first) = places.first() else { continue };
+        let exception = EXCEPTIONS.iter().find(|(path, kinds)| source.path.strip_suffix(".rs") == Some(path) && kinds.contains(kind));
+        match exception {
+            Some((path, _)) => drop(used.exceptions.insert((path, kind))),
+            None => say(*first, format!("`{name}` ({layer:?}) touches the {kind}: it is handed in, or done in `runner`")),
+        }
+    }
+}
+
+fn report(problems: &[String]) {
+    assert!(problems.is_empty(), "the plan (src/lib.rs, tests/it/layering.rs) is broken:\n  {}\n", problems.join("\n  "));
+}
+
+#[test]
+fn modules_use_the_layers_below_and_their_friends_only() {
+    let (problems, _) = violations(&sources(), &dependencies());
+    report(&problems);
+}
+
+#[test]
+fn the_tables_allow_nothing_that_nobody_uses() {
+    let (_, used) = violations(&sources(), &dependencies());
+    let friends = MODULES.iter().flat_map(|(name, _, friends)| friends.iter().map(move |friend| (*name, *friend)));
+    let stale_friends = friends
+        .filter(|(name, friend)| !used.friends.contains(&((*name).to_owned(), (*friend).to_owned())))
+        .map(|(a, b)| format!("`{a}` uses `{b}`"));
+    let homes = CRATES.iter().flat_map(|(name, homes)| homes.iter().map(move |home| (*name, *home)));
+    let stale_homes = homes.filter(|home| !used.homes.contains(home)).map(|(name, home)| format!("`{name}` in src/{home}"));
+    let exceptions = EXCEPTIONS.iter().flat_map(|(path, kinds)| kinds.iter().map(move |kind| (*path, *kind)));
+    let stale_exceptions = exceptions.filter(|line| !used.exceptions.contains(line)).map(|(path, kind)| format!("src/{path} and the {kind}"));
+    report(&stale_friends.chain(stale_homes).chain(stale_exceptions).map(|line| format!("no longer used: {line}")).collect::<Vec<_>>());
+}
+
+#[test]
+fn friends_use_each_other_in_one_direction() {
+    // Kahn's order: what uses nothing that is left is taken away, until nothing is left.
+    let mut left: Vec<Module> = MODULES.to_vec();
+    loop {
+        let names: BTreeSet<&str> = left.iter().map(|(name, ..)| *name).collect();
+        let before = left.len();
+        left.retain(|(_, _, friends)| friends.iter().any(|friend| names.contains(friend)));
+        if left.len() == before {
+            break;
+        }
+    }
+    report(&left.iter().map(|(name, ..)| format!("`{name}` is in a circle of friends")).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_module_of_the_plan_exists_and_is_on_its_page() {
+    let sources = sources();
+    let page = &sources.iter().find(|source| source.path == "lib.rs").unwrap().text;
+    let absent = MODULES.iter().filter(|(name, ..)| !sources.iter().any(|source| source.module() == *name));
+    let unsaid = MODULES.iter().filter(|(name, ..)| !page.lines().any(|line| line.starts_with("//! |") && line.contains(&format!("[`{name}`]"))));
+    let absent = absent.map(|(name, ..)| format!("there is no module `{name}`"));
+    report(&absent.chain(unsaid.map(|(name, ..)| format!("src/lib.rs has no line for `{name}`"))).collect::<Vec<_>>());
+}
+
+/// What is said about one file with this text.
+fn said_about(path: &str, text: &str) -> Vec<String> {
+    let dependencies = ["burn", "clap", "rusqlite", "fancy"].map(str::to_owned).into();
+    violations(&[Source::new(path, &format!("//! A file for this test.\n{text}"))], &dependencies).0
+}
+
+#[test]
+fn planted_violations_are_found() {
+    let planted = [
+        ("engine.rs", "use crate::runner::Runner;", "`engine` (Decisions) must not use `runner` (World)"),
+        ("samplers/new.rs", "use crate::{space::Space, engine::{self, Input}};", "must not use `engine`"),
+        ("metric.rs", "use crate::trial::Trial;", "`metric` (Nouns) must not use `trial` (Nouns)"),
+        (
+            "trainer/new.rs",
+            "fn f() { crate::study::f() }\nuse crate::storage::Storage;",
+            "src/trainer/new.rs:3: `trainer` (Child) must not use `storage`",
+        ),
+        ("runner/new.rs", "use crate::cli::Console;", "must not use `cli`"),
+        ("tui/new.rs", "use crate::worker::serve;", "must not use `worker`"),
+        ("engine/new.rs", "use super::super::runner;", "begins with `crate::`"),
+        ("engine.rs", "mod inner { use super::super::runner; }", "begins with `crate::`"),
+        ("wholly_new.rs", "", "has no layer"),
+        ("main.rs", "use hpsearch::engine::Engine;", "the program uses `engine`"),
+        ("worker.rs", "use burn::tensor::Tensor;", "crate `burn` is used in trainer only"),
+        ("cli/run.rs", "fn f(error: rusqlite::Error) {}", "crate `rusqlite` is used in storage only"),
+        ("cli/run.rs", "use fancy::Thing;", "crate `fancy` has no home"),
+        ("engine/tell.rs", "use std::time::Instant; fn f() { Instant::now(); }", "touches the clock"),
+        ("samplers/new.rs", "use std::{fmt, thread};", "touches the threads"),
+        ("space.rs", "fn f(path: &Path) -> bool { path.exists() }", "touches the files"),
+        ("reporters/new.rs", "fn f() { println!(\"x\") }", "touches the terminal"),
+        ("runner/new.rs", "fn f() { rand::rng() }", "draws come from named streams"),
+        ("cli/utils.rs", "", "says nothing"),
+        ("cli/new.rs", "#[allow(dead_code)] fn f() { todo!() }", "`#[allow`"),
+        ("cli/new.rs", "#[cfg(test)] mod tests { fn f() { todo!() } }", "`todo!`"),
+    ];
+    for (path, text, expected) in planted {
+        let said = said_about(path, text);
+        assert!(said.iter().any(|line| line.contains(expected)), "{path}: {text}: {said:?}");
+    }
+    let bare = violations(&[Source::new("cli/new.rs", "use std::fmt;\n")], &BTreeSet::new()).0;
+    assert_eq!(bare, ["src/cli/new.rs:1: a file starts with a sentence in `//!` that says what it is for"]);
+}
+
+#[test]
+fn comments_strings_and_tests_are_no_code() {
+    let innocent = [
+        ("engine.rs", "/// See [`crate::runner::Runner`].\nfn f() -> &'static str { \"crate::cli::main, std::fs\" }"),
+        ("engine.rs", "fn f<'a>(x: &'a str) -> char { let r = r#\"std::fs \" \"#; /* crate::cli /* */ std::fs */ '\"' }"),
+        ("engine.rs", "#[cfg(test)]\nmod tests {\n    use crate::runner::now;\n    fn f() { if true { std::fs::read(\"{\"); } }\n}\nfn g() {}"),
+        ("engine/ask.rs", "use super::{Effect, Engine};\nuse crate::{history::History, params::Params};"),
+        ("engine.rs", "mod inner { use super::Engine; }"),
+        ("worker/new.rs", "use crate::trainer::Host;\nuse crate::metric::Metrics;"),
+    ];
+    for (path, text) in innocent {
+        assert_eq!(said_about(path, text), Vec::<String>::new(), "{text}");
+    }
+    let with_tests = [
+        Source::new("engine.rs", "//! A file for this test.\n#[cfg(test)]\nmod tests;\n"),
+        Source::new("engine/tests.rs", "//! A file for this test.\nuse crate::runner::now;\n"),
+    ];
+    assert_eq!(violations(&with_tests, &BTreeSet::new()).0, Vec::<String>::new());
+}
