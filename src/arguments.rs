@@ -12,5 +12,7 @@ mod training;
 
 pub use data::{Clean, DATA_ARGUMENTS, DataArguments};
 pub use model::{Activation, ModelArguments, Pooling, TokenizerArguments, TokenizerKind};
+#[cfg(feature = "train")]
+pub(crate) use table::nearest;
 pub use table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, check_key, check_values, table_schema};
 pub use training::{ARGUMENTS, EvalStrategy, Optim, Schedule, TRAINER_TASKS, TaskKind, TrainerArguments, TrainerTask};
