@@ -171,13 +171,13 @@ fn sources() -> Vec<Source> {
     let mut directories = vec![root.clone()];
     let mut found = Vec::new();
     while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(&directory).unwrap() {
-            let path: PathBuf = entry.unwrap().path();
+        for entry in fs::read_dir(&directory).expect("the sources can be listed") {
+            let path: PathBuf = entry.expect("the sources can be listed").path();
             if path.is_dir() {
                 directories.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let below = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
-                found.push(Source { path: below, text: fs::read_to_string(&path).unwrap() });
+                let below = path.strip_prefix(&root).ok().and_then(Path::to_str).expect("it was found below the root").to_owned();
+                found.push(Source { path: below, text: fs::read_to_string(&path).expect("a source can be read") });
             }
         }
     }
@@ -307,7 +307,8 @@ fn places<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a 
     code.match_indices(word).map(|(at, _)| at).filter(move |at| {
         let before = code[..*at].chars().next_back();
         let after = code[at + word.len()..].chars().next();
-        !(begins_word && before.is_some_and(is_word)) && !(ends_word && after.is_some_and(is_word))
+        let is_longer = begins_word && before.is_some_and(is_word) || ends_word && after.is_some_and(is_word);
+        !is_longer
     })
 }
 
@@ -349,8 +350,10 @@ fn heads<'a>(code: &'a str, root: &'a str) -> Vec<(usize, &'a str)> {
 
 /// The names of the crates that Cargo.toml gives the library.
 fn dependencies() -> BTreeSet<String> {
-    let manifest: toml::Table = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).unwrap().parse().unwrap();
-    manifest["dependencies"].as_table().unwrap().keys().map(|name| name.replace('-', "_")).collect()
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).expect("there is a manifest");
+    let manifest: toml::Table = text.parse().expect("cargo has read the manifest");
+    let dependencies = manifest.get("dependencies").and_then(toml::Value::as_table).expect("the library has dependencies");
+    dependencies.keys().map(|name| name.replace('-', "_")).collect()
 }
 
 /// What was used of the tables, so that what was not can be told.

@@ -1,5 +1,7 @@
 //! All integration tests in one binary: linking is what makes them slow.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
+
 mod config;
 mod engine;
 mod layering;
