@@ -177,6 +177,7 @@ impl<'a> Runner<'a> {
     /// One turn: decide, write everything in one transaction, then act.
     fn turn(&mut self, inputs: Vec<Input>) -> Result<Option<Outcome>, RunnerError> {
         let at = now();
+        self.launcher.look_after();
         let lost = inputs.iter().any(|input| matches!(input, Input::Ended { end: AttemptEnd::Failed(_) | AttemptEnd::Interrupted, .. }));
         if lost {
             self.launcher.sweep();

@@ -22,6 +22,8 @@ enum Incoming {
 
 /// Carries out jobs from stdin until it is closed; the exit code of the process.
 pub fn serve() -> i32 {
+    // Started as `/proc/self/exe`, it would be called `exe` in lists of processes.
+    let _only_a_name = std::fs::write("/proc/self/comm", "hpsearch");
     let (tx, rx) = unbounded();
     std::thread::spawn(move || read_stdin(&tx));
     loop {

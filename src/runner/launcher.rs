@@ -31,6 +31,9 @@ pub trait Launcher {
     /// Called when a job ended: what it left behind is cleared away.
     fn sweep(&mut self) {}
 
+    /// Called at every turn: a child that was killed may have left what hides its end.
+    fn look_after(&mut self) {}
+
     /// Ends whatever is kept between attempts.
     fn shut_down(&mut self) {}
 }

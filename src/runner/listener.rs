@@ -38,7 +38,8 @@ pub(super) struct Listening {
 #[derive(Default)]
 struct Shared {
     current: Option<Current>,
-    gone: bool,
+    exited: bool,
+    was_killed: bool,
     failed: bool,
 }
 
@@ -66,12 +67,17 @@ impl Listening {
     /// Whether the child lives, is idle and never failed.
     pub fn is_reusable(&self) -> bool {
         let shared = lock(&self.shared);
-        !shared.gone && !shared.failed && shared.current.is_none()
+        !shared.exited && !shared.failed && shared.current.is_none()
     }
 
-    /// Waits until the child is gone.
-    pub fn join(self) {
-        let _panicked = self.thread.join();
+    /// Whether the child was killed, and someone it left behind may hold its streams.
+    pub fn is_outlived(&self) -> bool {
+        lock(&self.shared).was_killed && !self.is_over()
+    }
+
+    /// Whether the child is dead and everything it said was heard.
+    pub fn is_over(&self) -> bool {
+        self.thread.is_finished()
     }
 }
 
@@ -82,27 +88,48 @@ impl Listener {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let for_stderr = Arc::clone(&shared);
         let errors = std::thread::Builder::new().name("worker stderr".to_owned()).spawn(move || read_errors(stderr, &for_stderr))?;
+        let (for_exit, inputs) = (Arc::clone(&shared), self.inputs.clone());
+        let exit = std::thread::Builder::new().name("worker exit".to_owned()).spawn(move || {
+            let status = child.wait().ok();
+            let mut shared = lock(&for_exit);
+            shared.exited = true;
+            if !status.is_some_and(|status| status.success()) {
+                shared.was_killed = true;
+                // Wakes the runner: what a killed supervisor left is to be cleared away at once.
+                let _runner_gone = inputs.send(Input::Tick);
+            }
+            status
+        })?;
         let for_stdout = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("worker stdout".to_owned()).spawn(move || {
             self.read_messages(stdout, &for_stdout);
-            let status = child.wait();
+            let status = exit.join().ok().flatten();
             let _panicked = errors.join();
-            self.gone(&for_stdout, status.ok());
+            self.gone(&for_stdout, status);
         })?;
         Ok(Listening { shared, thread })
     }
 
     fn read_messages(&self, stdout: Option<ChildStdout>, shared: &Mutex<Shared>) {
         let Some(stdout) = stdout else { return };
+        // A supervisor ends what may be an open line before it says how its command ended: that newline is not the command's.
+        let mut held_newline = false;
         for_each_line(stdout, |line, is_whole| {
             let mut shared = lock(shared);
             let Some(current) = shared.current.as_mut() else { return };
-            let message = if is_whole { message_of(line) } else { None };
-            let Some(text) = message else {
+            let message = if is_whole { message_of(line).map(|text| Up::parse(&text)) } else { None };
+            if std::mem::take(&mut held_newline) && !matches!(message, Some(Ok(Up::End { .. }))) {
+                current.log.write(b"\n");
+            }
+            if self.single && line == b"\n" {
+                held_newline = true;
+                return;
+            }
+            let Some(message) = message else {
                 current.log.write(line);
                 return;
             };
-            match Up::parse(&text) {
+            match message {
                 Ok(Up::End { end, message }) if self.single => {
                     current.end.get_or_insert((end, message));
                 }
@@ -128,7 +155,6 @@ impl Listener {
 
     fn gone(&self, shared: &Mutex<Shared>, status: Option<ExitStatus>) {
         let mut shared = lock(shared);
-        shared.gone = true;
         let Some(mut current) = shared.current.take() else { return };
         match current.end.take() {
             Some((end, message)) => self.send_end(&current, end, message),

@@ -1,10 +1,10 @@
 //! Trials as child processes: long-lived workers for the built-in trainer, one supervised process an attempt for commands.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -24,6 +24,9 @@ use crate::wire::{self, CommandJob, Down, TrainJob, TrialJob};
 
 /// A worker of the built-in trainer is replaced after so many trials.
 const TRIALS_PER_WORKER: u32 = 200;
+
+/// A child whose stdin is closed leaves within this time, or is killed.
+const SHUT_DOWN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Starts trials of one study as processes.
 pub struct ProcessLauncher {
@@ -78,7 +81,7 @@ impl ProcessLauncher {
 
     fn start_worker(&mut self, slot: &Slot, inputs: &Sender<Input>) -> Result<Worker, LaunchError> {
         let mut command = Command::new(&self.program);
-        command.arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command.arg0("hpsearch").arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         command.envs(slot_environment(slot, self.spec.devices.cpu_threads));
         command.env("HPSEARCH_STORE", &self.store).env("HPSEARCH_STUDY", &self.spec.name);
         let mut child =
@@ -160,15 +163,29 @@ impl Launcher for ProcessLauncher {
 
     /// Orphans of a supervisor that was killed belong to this process (a subreaper): they are killed.
     fn sweep(&mut self) {
-        self.pids.retain(|pid| processes::start_time(*pid).is_some());
+        // A dead child stays among them until its listener has waited for it: nobody else may take its exit status.
+        self.pids.retain(|pid| processes::exists(*pid));
         processes::kill_descendants(std::process::id(), &self.pids, Duration::from_secs(2));
     }
 
-    fn shut_down(&mut self) {
-        for (_, worker) in self.workers.drain() {
-            worker.stdin.close();
-            worker.listening.join();
+    /// What a killed supervisor leaves holds its streams open, and its end would never be heard.
+    fn look_after(&mut self) {
+        if self.workers.values().any(|worker| worker.listening.is_outlived()) {
+            self.sweep();
         }
+    }
+
+    fn shut_down(&mut self) {
+        self.workers.values().for_each(|worker| worker.stdin.close());
+        let until = Instant::now() + SHUT_DOWN_PATIENCE;
+        while self.workers.values().any(|worker| !worker.listening.is_over()) {
+            if Instant::now() >= until {
+                self.workers.values().for_each(|worker| processes::kill(worker.pid));
+            }
+            self.look_after();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.workers.clear();
         self.pids.clear();
     }
 }
@@ -265,9 +282,10 @@ fn physical_gpu(index: u32) -> String {
     chosen.map_or_else(|| index.to_string(), str::to_owned)
 }
 
-/// The hpsearch program, for a process that is hpsearch itself.
+/// The hpsearch program, for a process that is hpsearch itself: the very file that runs, even if it was replaced or
+/// removed since (a study runs for days, and people build and upgrade meanwhile).
 pub fn own_program() -> PathBuf {
-    std::env::current_exe().unwrap_or_else(|_| Path::new("/proc/self/exe").to_owned())
+    PathBuf::from("/proc/self/exe")
 }
 
 #[cfg(test)]

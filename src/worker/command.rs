@@ -31,7 +31,7 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
         Ok(child) => child,
         Err(why) => return fail(why),
     };
-    let (runner_lives, status) = supervise(child, incoming);
+    let Supervised { runner_lives, was_asked_to_leave, status } = supervise(child, incoming);
     let left = processes::kill_descendants(std::process::id(), &BTreeSet::new(), PATIENCE);
     if left > 0 {
         eprintln!("[hpsearch] {left} processes of this trial could not be killed");
@@ -39,7 +39,7 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
     if runner_lives {
         // A newline first: the command may have left its last line open.
         print!("\n");
-        say(&end_of(status));
+        say(&end_of(status, was_asked_to_leave));
     }
 }
 
@@ -85,18 +85,25 @@ fn variable(name: &str) -> String {
     name.chars().map(|char| if char.is_ascii_alphanumeric() { char.to_ascii_uppercase() } else { '_' }).collect()
 }
 
-/// Waits for the command, handing on what the runner says. Whether the runner lives, and the exit status.
-fn supervise(mut child: Child, incoming: &Receiver<Incoming>) -> (bool, Option<ExitStatus>) {
+/// How a command came to its end.
+struct Supervised {
+    runner_lives: bool,
+    was_asked_to_leave: bool,
+    status: Option<ExitStatus>,
+}
+
+/// Waits for the command, handing on what the runner says.
+fn supervise(mut child: Child, incoming: &Receiver<Incoming>) -> Supervised {
     let group = child.id();
     let mut stdin = child.stdin.take().inspect(make_non_blocking);
     let (exited_tx, exited) = bounded(1);
     std::thread::spawn(move || exited_tx.send(child.wait().ok()));
     let mut killing = false;
-    let mut runner_lives = true;
+    let (mut runner_lives, mut was_asked_to_leave) = (true, false);
     loop {
         let again = if killing { Duration::from_millis(20) } else { Duration::from_secs(3600) };
         select! {
-            recv(exited) -> status => return (runner_lives, status.ok().flatten()),
+            recv(exited) -> status => return Supervised { runner_lives, was_asked_to_leave, status: status.ok().flatten() },
             recv(incoming) -> message => match message {
                 Ok(Incoming::Verdict(line)) => {
                     let stops = line.contains("\"verdict\":\"stop\"");
@@ -105,7 +112,10 @@ fn supervise(mut child: Child, incoming: &Receiver<Incoming>) -> (bool, Option<E
                         terminate(group);
                     }
                 }
-                Ok(Incoming::Down(Down::Leave)) => terminate(group),
+                Ok(Incoming::Down(Down::Leave)) => {
+                    was_asked_to_leave = true;
+                    terminate(group);
+                }
                 Ok(Incoming::Down(Down::Kill)) => killing = true,
                 Ok(Incoming::Down(Down::Job(_))) => {}
                 Ok(Incoming::RunnerGone) | Err(_) => {
@@ -120,7 +130,7 @@ fn supervise(mut child: Child, incoming: &Receiver<Incoming>) -> (bool, Option<E
         }
         if !runner_lives {
             let status = exited.recv_timeout(PATIENCE).ok().flatten();
-            return (false, status);
+            return Supervised { runner_lives, was_asked_to_leave, status };
         }
     }
 }
@@ -148,8 +158,10 @@ fn terminate(group: u32) {
     }
 }
 
-fn end_of(status: Option<ExitStatus>) -> Up {
+fn end_of(status: Option<ExitStatus>, was_asked_to_leave: bool) -> Up {
     let (end, message) = match status {
+        // A program that heeds SIGTERM leaves with 0, but it is not at its end.
+        Some(status) if status.success() && was_asked_to_leave => (EndWord::Interrupted, None),
         Some(status) if status.success() => (EndWord::Finished, None),
         Some(status) => match (status.code(), status.signal()) {
             (Some(code), _) => (EndWord::Failed, format!("exit status {code}").into()),

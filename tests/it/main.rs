@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
 
+mod chaos;
+mod commands;
 mod config;
 mod engine;
 mod layering;
 mod library;
-mod tui;
-mod verbs;
 #[cfg(feature = "train")]
 mod trainer;
+mod tui;
+mod verbs;

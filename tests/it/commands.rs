@@ -1,0 +1,617 @@
+//! Studies of shell scripts, end to end: what a script sees, what it says, how it ends, and how a study is left and gone on with.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hpsearch::processes;
+use rustix::process::Signal;
+use serde_json::{Value as Json, json};
+
+use crate::verbs::PATIENCE;
+
+/// A directory with a study file, its script and its store.
+pub struct Site {
+    directory: tempfile::TempDir,
+}
+
+/// The study `s` of a script with one parameter `x`: `budget` are lines of that table, `rest` further tables.
+pub fn study(budget: &str, rest: &str) -> String {
+    format!(
+        "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nstep = \"step\"\nseed = 7\n\
+         [space]\nx = {{ float = [0.0, 1.0] }}\n\
+         [command]\nrun = [\"sh\", \"trial.sh\", \"{{x}}\"]\n[sampler]\ntype = \"random\"\n[budget]\n{budget}\n{rest}\n"
+    )
+}
+
+const ONE_SLOT: &str = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"none\"\n";
+
+/// Reports `x` once.
+const REPORT_X: &str = "echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n";
+
+impl Site {
+    pub fn new(study: &str, script: &str) -> Self {
+        let site = Site { directory: tempfile::tempdir().unwrap() };
+        site.write("study.toml", study);
+        site.write("trial.sh", script);
+        site
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().canonicalize().unwrap().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    pub fn lines(&self, name: &str) -> Vec<String> {
+        self.read(name).lines().map(str::to_owned).collect()
+    }
+
+    /// Starts hpsearch here; what it prints goes to files, so that it never waits for a reader.
+    pub fn start(&self, arguments: &[&str]) -> Running {
+        self.start_program(Path::new(env!("CARGO_BIN_EXE_hpsearch")), arguments)
+    }
+
+    fn start_program(&self, program: &Path, arguments: &[&str]) -> Running {
+        let output = tempfile::tempdir().unwrap();
+        let file = |name| File::create(output.path().join(name)).unwrap();
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(self.path("")).env("LC_ALL", "C.UTF-8").env_remove("HPSEARCH_STORE");
+        let child = command.stdin(Stdio::null()).stdout(file("out")).stderr(file("err")).spawn().unwrap();
+        Running { child, output, said: arguments.join(" ") }
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Ended {
+        self.start(arguments).end()
+    }
+
+    /// Runs the study to its end.
+    pub fn run_study(&self) -> Ended {
+        self.run(&["run", "study.toml", "--plain"])
+    }
+
+    /// All trials, in the order of their numbers.
+    pub fn trials(&self) -> Vec<Json> {
+        let listed = self.run(&["trials", "s", "--sort", "number", "--json"]);
+        if listed.code != 0 {
+            return Vec::new();
+        }
+        let json: Json = serde_json::from_str(&listed.out).unwrap();
+        json["trials"].as_array().unwrap().clone()
+    }
+
+    pub fn states(&self) -> Vec<String> {
+        self.trials().iter().map(|trial| trial["state"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Processes that belong to trials of the study here.
+    pub fn processes(&self, mark: &str) -> Vec<u32> {
+        let store = format!("HPSEARCH_STORE={}", self.path("runs/hpsearch.db").display());
+        processes::with_environment(&[store, "HPSEARCH_STUDY=s".to_owned(), mark.to_owned()][..if mark.is_empty() { 2 } else { 3 }])
+    }
+
+    pub fn log(&self, trial: u64, attempt: u32) -> String {
+        let ended = self.run(&["logs", "s", &trial.to_string(), "--attempt", &attempt.to_string()]);
+        assert_eq!(ended.code, 0, "{}", ended.err);
+        ended.out
+    }
+}
+
+/// A started hpsearch; killed if the test fails.
+pub struct Running {
+    pub child: Child,
+    output: tempfile::TempDir,
+    said: String,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _gone_already = self.child.kill();
+        let _gone_already = self.child.wait();
+    }
+}
+
+/// How hpsearch ended.
+pub struct Ended {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Running {
+    pub fn signal(&self, signal: Signal) {
+        processes::signal(self.child.id(), signal);
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    pub fn end(mut self) -> Ended {
+        let until = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() > until {
+                let text = |name| fs::read_to_string(self.output.path().join(name)).unwrap_or_default();
+                panic!("`hpsearch {}` does not end\n{}\n{}", self.said, text("out"), text("err"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let text = |name| String::from_utf8_lossy(&fs::read(self.output.path().join(name)).unwrap()).into_owned();
+        Ended { code: status.code().unwrap_or(-1), out: text("out"), err: text("err") }
+    }
+}
+
+/// Looks until it is so.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    wait_at_most(PATIENCE, what, &mut is_so);
+}
+
+pub fn wait_at_most(patience: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + patience;
+    while !is_so() {
+        assert!(Instant::now() < until, "still waiting after {patience:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn assert_done(ended: &Ended) {
+    assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
+}
+
+#[test]
+fn a_scripts_values_are_its_trials_values() {
+    let site = Site::new(&study("trials = 6", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), REPORT_X);
+    assert_done(&site.run_study());
+    let trials = site.trials();
+    assert_eq!(trials.len(), 6);
+    for (number, trial) in trials.iter().enumerate() {
+        assert_eq!((&trial["number"], &trial["state"], &trial["reason"]), (&json!(number), &json!("complete"), &Json::Null));
+        assert_eq!(trial["value"], trial["params"]["x"]);
+        assert_eq!((&trial["last_step"], &trial["attempts"]), (&json!(1), &json!(1)));
+    }
+}
+
+#[test]
+fn events_are_json_lines_in_the_journals_order() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
+    let ended = site.run(&["run", "study.toml", "--events"]);
+    assert_done(&ended);
+    let events: Vec<Json> = ended.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let numbers: Vec<i64> = events.iter().map(|event| event["seq"].as_i64().unwrap()).collect();
+    assert!(numbers.is_sorted_by(|one, next| one + 1 == *next), "{numbers:?}");
+    let of_trial_1: Vec<&str> =
+        events.iter().map(|line| &line["event"]).filter(|event| event["trial"] == 1).map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(of_trial_1, ["trial_created", "attempt_started", "attempt_launched", "reported", "attempt_ended", "trial_finished"]);
+    assert_eq!(events.first().unwrap()["event"]["type"], "runner_started");
+    assert_eq!(events.last().unwrap()["event"]["type"], "runner_stopped");
+}
+
+#[test]
+fn a_script_finds_everything_the_contract_names() {
+    let text = "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nseed = 7\n[budget]\ntrials = 1\n\
+        [space]\nx = { float = [0.0, 1.0] }\n\"model.num_layers\" = { int = [1, 8] }\nkind = [\"one two\", \"a'b\"]\n\
+        [command]\nrun = [\"sh\", \"trial.sh\", \"--x={x}\", \"{model.num_layers}{kind}\", \"{\\\"json\\\": 1}\"]\nenv = { MINE = \"yes\" }\n\
+        [devices]\nuse = [\"sim:3\"]\ncpu_threads = 2\n[pruner]\ntype = \"none\"\n";
+    let script = "env > seen.env; for word in \"$@\"; do echo \"$word\"; done > seen.words; cp \"$HPSEARCH_PARAMS\" seen.params\n\
+        test -d \"$HPSEARCH_CHECKPOINT_DIR\" && echo '@hpsearch {\"step\":1,\"loss\":1}'\n";
+    let site = Site::new(text, script);
+    assert_done(&site.run_study());
+    let params = site.trials()[0]["params"].clone();
+    assert_eq!(serde_json::from_str::<Json>(&site.read("seen.params")).unwrap(), params);
+    let (x, layers, kind) = (&params["x"], &params["model.num_layers"], params["kind"].as_str().unwrap());
+    assert_eq!(site.lines("seen.words"), [format!("--x={x}"), format!("{layers}{kind}"), "{\"json\": 1}".to_owned()]);
+    let text = site.read("seen.env");
+    let seen: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
+    let trial = site.path("runs/files/s/trial-0");
+    let expected = [
+        ("HPSEARCH_PARAM_X", x.to_string()),
+        ("HPSEARCH_PARAM_MODEL_NUM_LAYERS", layers.to_string()),
+        ("HPSEARCH_PARAM_KIND", kind.to_owned()),
+        ("HPSEARCH_STUDY", "s".to_owned()),
+        ("HPSEARCH_STORE", site.path("runs/hpsearch.db").display().to_string()),
+        ("HPSEARCH_TRIAL", "0".to_owned()),
+        ("HPSEARCH_ATTEMPT", "0".to_owned()),
+        ("HPSEARCH_DEVICE", "sim:3".to_owned()),
+        ("HPSEARCH_PARAMS", trial.join("params.json").display().to_string()),
+        ("HPSEARCH_CHECKPOINT_DIR", trial.join("checkpoints").display().to_string()),
+        ("PYTHONUNBUFFERED", "1".to_owned()),
+        ("OMP_NUM_THREADS", "2".to_owned()),
+        ("MINE", "yes".to_owned()),
+    ];
+    for (name, value) in expected {
+        assert_eq!(seen.get(name), Some(&value.as_str()), "{name}");
+    }
+    assert!(seen["HPSEARCH_SEED"].parse::<u64>().is_ok_and(|seed| seed > 0));
+    assert!(!seen.contains_key("HPSEARCH_RESUME"));
+}
+
+/// Trials whose values get worse: under asha with a rung at 1 the first two go on, the third is stopped.
+const WORSENING: &str = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"asha\"\nmin_resource = 1\nmax_resource = 9\n\
+    [[enqueue]]\nx = 0.125\n[[enqueue]]\nx = 0.25\n[[enqueue]]\nx = 0.5\n";
+
+#[test]
+fn verdicts_arrive_on_stdin() {
+    let script = "for step in 1 2; do echo \"@hpsearch {\\\"step\\\":$step,\\\"other\\\":0}\"\n\
+        echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; read -r answer || exit 1; echo \"$answer\" >> answers.$HPSEARCH_TRIAL; done\n";
+    let script = format!("trap 'exit 0' TERM\n{script}");
+    let site = Site::new(&study("trials = 3", WORSENING), &script);
+    assert_done(&site.run_study());
+    assert_eq!(site.states(), ["complete", "complete", "pruned"]);
+    for line in site.lines("answers.0") {
+        assert_eq!(serde_json::from_str::<Json>(&line).unwrap()["verdict"], "continue");
+    }
+    assert_eq!(site.lines("answers.0").len(), 2);
+    let reason = site.trials()[2]["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains('3'), "{reason}");
+    // SIGTERM may come before the script has written what it read.
+    if let Some(line) = site.lines("answers.2").first() {
+        assert_eq!(serde_json::from_str::<Json>(line).unwrap(), json!({ "verdict": "stop", "reason": reason }));
+    }
+}
+
+#[test]
+fn a_pruned_trial_that_does_not_listen_gets_sigterm() {
+    let script = "trap 'echo $HPSEARCH_TRIAL >> told; exit 1' TERM\n\
+        echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"; [ $HPSEARCH_TRIAL -lt 2 ] || sleep 20\n";
+    let site = Site::new(&study("trials = 3", WORSENING), script);
+    assert_done(&site.run_study());
+    assert_eq!((site.states(), site.lines("told")), (vec!["complete".to_owned(), "complete".to_owned(), "pruned".to_owned()], vec!["2".to_owned()]));
+    let trial = &site.trials()[2];
+    assert_eq!((&trial["value"], &trial["last_value"]), (&Json::Null, &json!(0.5)));
+    assert!(trial["seconds"].as_f64().unwrap() < 10.0, "{trial}");
+}
+
+#[test]
+fn a_second_interrupt_kills_what_ignores_the_first() {
+    let script = "trap 'echo told >> told' TERM\necho started > started\nwhile :; do sleep 1; done\n";
+    let site = Site::new(&study("trials = 1", ONE_SLOT), script);
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the trial runs", || site.path("started").exists());
+    running.signal(Signal::INT);
+    wait_until("SIGTERM arrives", || site.path("told").exists());
+    running.signal(Signal::INT);
+    let ended = running.end();
+    assert_eq!((ended.code, site.states()), (130, vec!["queued".to_owned()]), "{}", ended.err);
+    assert_eq!(site.processes(""), [0; 0]);
+}
+
+#[test]
+fn values_that_are_no_numbers_are_values() {
+    let words = ["NaN", "Infinity", "-Infinity", "\\\"NaN\\\"", "\\\"Infinity\\\"", "\\\"-inf\\\"", "null", "0.5"];
+    let mut script = "case $HPSEARCH_TRIAL in\n".to_owned();
+    for (number, word) in words.iter().enumerate() {
+        script.push_str(&format!("{number}) value=\"{word}\" ;;\n"));
+    }
+    script.push_str("esac\necho \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$value}\"\n");
+    let site = Site::new(&study("trials = 8", ONE_SLOT), &script);
+    assert_done(&site.run_study());
+    let values: Vec<Json> = site.trials().iter().map(|trial| trial["value"].clone()).collect();
+    assert_eq!(json!(values), json!(["NaN", "Infinity", "-Infinity", "NaN", "Infinity", "-Infinity", "NaN", 0.5]));
+    assert_eq!(site.states(), vec!["complete"; 8]);
+}
+
+#[test]
+fn lines_that_are_no_messages_are_the_log() {
+    let script = "echo '@hpsearch'\necho '@hpsearch nonsense'\necho '@hpsearch {\"step\":-1,\"loss\":1}'\necho '@hpsearch {\"step\":1'\n\
+        echo '  @hpsearch {\"step\":9,\"loss\":-9}'\nprintf 'half a line'\nprintf '\\n'\n\
+        printf '\\377\\376\\000\\001 binary\\n'\nhead -c 1000000 /dev/zero | tr '\\0' Q; echo\n\
+        printf '@hpsearch {\"step\":8,\"loss\":-8,\"'; head -c 1100000 /dev/zero | tr '\\0' y; echo '\":1}'\n\
+        echo on stderr >&2\necho '@hpsearch {\"step\":1,\"loss\":0.75}'\nprintf '@hpsearch {\"step\":2,\"loss\":0.25}'\n";
+    let site = Site::new(&study("trials = 1", ONE_SLOT), script);
+    assert_done(&site.run_study());
+    let trial = &site.trials()[0];
+    assert_eq!((&trial["value"], &trial["last_step"]), (&json!(0.25), &json!(2)));
+    let log = fs::read(site.path("runs/files/s/trial-0/attempt-0.log")).unwrap();
+    let text = String::from_utf8_lossy(&log);
+    assert_eq!(text.matches("[hpsearch] the line above was not understood: ").count(), 3, "{}", &text[..text.len().min(2_000)]);
+    for line in ["@hpsearch\n", "@hpsearch nonsense\n", "half a line\n", "  @hpsearch {\"step\":9", "on stderr\n"] {
+        assert!(text.contains(line), "{line}");
+    }
+    assert!(log.windows(11).any(|bytes| bytes == b"\xff\xfe\x00\x01 binary"));
+    assert_eq!((text.matches('Q').count(), text.matches('y').count() >= 1_100_000), (1_000_000, true));
+}
+
+#[test]
+fn a_script_without_a_value_fails_and_says_so() {
+    let site = Site::new(&study("trials = 2\ncount = \"all\"", ONE_SLOT), "echo nothing to report\n");
+    let ended = site.run_study();
+    assert_eq!((ended.code, site.states()), (3, vec!["failed".to_owned(), "failed".to_owned()]), "{}", ended.err);
+    let trial = &site.trials()[0];
+    assert!(trial["reason"].as_str().unwrap().starts_with("reported no value"), "{trial}");
+    assert_eq!(site.log(0, 0), "nothing to report\n");
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    let text = study("trials = 2\nfailures = 1", ONE_SLOT).replace("\"sh\", \"trial.sh\"", "\"no-such-program\"");
+    let ended = Site::new(&text, "").run_study();
+    assert_eq!(ended.code, 4);
+    assert!(ended.out.contains("cannot start `no-such-program`: there is no such program"), "{}\n{}", ended.out, ended.err);
+}
+
+#[test]
+fn a_failure_is_told_with_its_last_word() {
+    let script = "echo first >&2; echo 'ValueError: bad shape' >&2; echo bye\nexit 3\n";
+    let site = Site::new(&study("trials = 1\ncount = \"all\"", ONE_SLOT), script);
+    assert_eq!(site.run_study().code, 3);
+    assert_eq!(site.trials()[0]["reason"], "exit status 3: ValueError: bad shape");
+}
+
+#[test]
+fn nothing_a_trial_started_outlives_it() {
+    let script = "if [ $HPSEARCH_TRIAL = 0 ]; then\n  sleep 300 &\n  setsid sleep 301 &\n  (setsid sh -c 'sleep 302 & exec sleep 303' &)\n\
+        nohup setsid sh -c 'trap \"\" TERM HUP INT; while :; do sleep 304; done' > /dev/null 2>&1 &\n\
+        else\n  while [ ! -e go ]; do sleep 0.02; done\nfi\necho '@hpsearch {\"step\":1,\"loss\":1}'\n";
+    let site = Site::new(&study("trials = 2", ONE_SLOT), script);
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the first trial ends", || site.states().first().is_some_and(|state| state == "complete"));
+    wait_at_most(Duration::from_secs(2), "its children are gone", || site.processes("HPSEARCH_TRIAL=0").is_empty());
+    site.write("go", "");
+    assert_done(&running.end());
+    assert_eq!(site.processes(""), [0; 0]);
+}
+
+#[test]
+fn what_a_killed_supervisor_left_is_cleared_and_the_trial_goes_on() {
+    // The children hold the streams: nobody would ever hear of the supervisor's end.
+    let script = "if [ $HPSEARCH_ATTEMPT = 0 ]; then setsid sleep 300 & echo $! > child; sleep 305; fi\necho '@hpsearch {\"step\":1,\"loss\":1}'\n";
+    let site = Site::new(&study("trials = 1", ONE_SLOT), script);
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the child runs", || site.read("child").ends_with('\n'));
+    processes::children(running.child.id()).into_iter().for_each(processes::kill);
+    wait_at_most(Duration::from_secs(2), "the children are gone", || site.processes("HPSEARCH_ATTEMPT=0").is_empty());
+    let ended = running.end();
+    assert_done(&ended);
+    assert!(ended.out.contains("killed by signal 9"), "{}", ended.out);
+    assert_eq!(site.trials()[0]["attempts"], 2);
+}
+
+#[test]
+fn a_trial_that_takes_too_long_is_killed() {
+    let site = Site::new(&study("trials = 1\ncount = \"all\"\ntrial_time = \"1s\"", ONE_SLOT), "setsid sleep 306\n");
+    assert_eq!(site.run_study().code, 3);
+    let trial = &site.trials()[0];
+    assert_eq!((&trial["state"], &trial["reason"]), (&json!("failed"), &json!("ran longer than trial_time (1 s)")));
+    assert!((1.0..10.0).contains(&trial["seconds"].as_f64().unwrap()), "{trial}");
+    assert_eq!(site.processes(""), [0; 0]);
+}
+
+#[test]
+fn a_lost_trial_goes_on_from_its_checkpoint_and_each_attempt_has_its_log() {
+    let script = "echo \"attempt $HPSEARCH_ATTEMPT from ${HPSEARCH_RESUME:-the start}\"\n\
+        if [ -z \"$HPSEARCH_RESUME\" ]; then\n  echo one > \"$HPSEARCH_CHECKPOINT_DIR/one\"\n\
+        echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/one\\\",\\\"step\\\":1}\"\n  echo '@hpsearch {\"step\":1,\"loss\":2}'\n\
+        read -r answer\n  kill -9 $$\nfi\ncat \"$HPSEARCH_RESUME\"\necho '@hpsearch {\"step\":2,\"loss\":1}'\n";
+    let site = Site::new(&study("trials = 1", ONE_SLOT), script);
+    assert_done(&site.run_study());
+    let trial = &site.trials()[0];
+    assert_eq!((&trial["state"], &trial["value"], &trial["attempts"], &trial["last_step"]), (&json!("complete"), &json!(1.0), &json!(2), &json!(2)));
+    let checkpoint = site.path("runs/files/s/trial-0/checkpoints/one");
+    assert_eq!(site.log(0, 0), "attempt 0 from the start\n");
+    assert_eq!(site.log(0, 1), format!("attempt 1 from {}\none\n", checkpoint.display()));
+}
+
+#[test]
+fn each_device_has_one_trial_at_a_time_and_all_are_used() {
+    let script = format!("echo \"begin $HPSEARCH_DEVICE\" >> turns\nsleep 0.05\n{REPORT_X}echo \"end $HPSEARCH_DEVICE\" >> turns\n");
+    let site = Site::new(&study("trials = 24", "[devices]\nuse = [\"sim:0..3\"]\n[pruner]\ntype = \"none\""), &script);
+    assert_done(&site.run_study());
+    let (mut busy, mut used, mut most) = (BTreeSet::new(), BTreeSet::new(), 0);
+    for line in site.lines("turns") {
+        let (turn, device) = line.split_once(' ').unwrap();
+        match turn {
+            "begin" => assert!(busy.insert(device.to_owned()), "{device} has two trials"),
+            _ => assert!(busy.remove(device)),
+        }
+        used.insert(device.to_owned());
+        most = most.max(busy.len());
+    }
+    assert_eq!(used.into_iter().collect::<Vec<_>>(), ["sim:0", "sim:1", "sim:2", "sim:3"]);
+    assert!(most > 1, "never two at a time");
+}
+
+/// Runs until the file `go` is there, and tells when it has started.
+fn held(script: &str) -> String {
+    format!("echo >> started\nwhile [ ! -e go ]; do sleep 0.02; done\n{script}")
+}
+
+#[test]
+fn a_second_runner_is_refused_and_told_who_runs() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &held(REPORT_X));
+    let first = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the trial runs", || site.path("started").exists());
+    let second = site.run_study();
+    assert_eq!(second.code, 5, "{}", second.err);
+    assert!(second.err.contains(&format!("study `s` is being run by process {}", first.child.id())), "{}", second.err);
+    site.write("go", "");
+    assert_done(&first.end());
+    assert_eq!((site.states(), site.lines("started").len()), (vec!["complete".to_owned()], 1));
+}
+
+#[test]
+fn a_changed_study_needs_a_word() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
+    assert_done(&site.run_study());
+    site.write("study.toml", &study("trials = 4", ONE_SLOT).replace("[0.0, 1.0]", "[0.5, 1.0]"));
+    let refused = site.run_study();
+    assert_eq!((refused.code, site.states().len()), (6, 2));
+    assert!(refused.err.contains("space.x") && refused.err.contains("0.5") && refused.err.contains("--accept"), "{}", refused.err);
+    assert_done(&site.run(&["run", "study.toml", "--plain", "--accept"]));
+    let trials = site.trials();
+    assert_eq!(trials.len(), 4);
+    assert!(trials[2..].iter().all(|trial| trial["params"]["x"].as_f64().unwrap() >= 0.5));
+    // Another metric makes the trials incomparable: only a new study will do.
+    site.write("study.toml", &study("trials = 4", ONE_SLOT).replace("\"loss\"", "\"error\""));
+    site.write("trial.sh", &REPORT_X.replace("loss", "error"));
+    let refused = site.run(&["run", "study.toml", "--plain", "--accept"]);
+    assert_eq!(refused.code, 6);
+    assert!(refused.err.contains("--fork"), "{}", refused.err);
+    assert_done(&site.run(&["run", "study.toml", "--plain", "--fork", "t"]));
+    let listed: Json = serde_json::from_str(&site.run(&["ls", "--json"]).out).unwrap();
+    let counts: Vec<(&str, &Json)> =
+        listed["studies"].as_array().unwrap().iter().map(|study| (study["name"].as_str().unwrap(), &study["trials"]["complete"])).collect();
+    assert_eq!(counts, [("s", &json!(4)), ("t", &json!(4))]);
+}
+
+/// Four steps with a checkpoint each; heeds SIGTERM after the step it is at, with exit status 0.
+const FOUR_STEPS: &str = "leave=; trap 'leave=yes' TERM\nstep=0; [ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \"$HPSEARCH_RESUME\")\n\
+    while [ $step -lt 4 ]; do\n  step=$((step + 1)); echo \"$HPSEARCH_TRIAL $step\" >> steps\n  sleep 0.15\n\
+    echo $step > \"$HPSEARCH_CHECKPOINT_DIR/$step\"; echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\\\"step\\\":$step}\"\n\
+    echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"\n  [ -z \"$leave\" ] || exit 0\ndone\n";
+
+fn interrupted_study_goes_on(signal: Signal, code: i32) {
+    let site = Site::new(&study("trials = 4", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), FOUR_STEPS);
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("two trials run", || site.lines("steps").len() >= 3);
+    running.signal(signal);
+    let left = running.end();
+    assert_eq!(left.code, code, "{}\n{}", left.out, left.err);
+    assert!(left.err.contains("nothing is lost; go on with: hpsearch run study.toml\n"), "{}", left.err);
+    assert_eq!(site.processes(""), [0; 0]);
+    assert_eq!(site.states(), ["queued", "queued"]);
+    assert_done(&site.run_study());
+    let trials = site.trials();
+    assert_eq!(site.states(), vec!["complete"; 4]);
+    assert!(trials.iter().all(|trial| trial["last_step"] == 4 && trial["value"] == trial["params"]["x"]), "{trials:?}");
+    // They left with a checkpoint, so that no step is done twice.
+    let mut steps = site.lines("steps");
+    steps.sort();
+    assert_eq!(steps, (0..4).flat_map(|trial| (1..=4).map(move |step| format!("{trial} {step}"))).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_interrupted_study_goes_on() {
+    interrupted_study_goes_on(Signal::INT, 130);
+}
+
+#[test]
+fn a_terminated_study_goes_on() {
+    interrupted_study_goes_on(Signal::TERM, 143);
+}
+
+#[test]
+fn stop_ends_a_run_that_can_go_on() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &held(REPORT_X));
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the trial runs", || site.path("started").exists());
+    assert_done(&site.run(&["stop", "s"]));
+    let left = running.end();
+    assert_eq!((left.code, site.states()), (130, vec!["queued".to_owned()]), "{}", left.err);
+    assert!(left.err.contains("go on with: hpsearch run study.toml"), "{}", left.err);
+    site.write("go", "");
+    assert_done(&site.run_study());
+    assert_eq!(site.states(), ["complete", "complete"]);
+}
+
+#[test]
+fn kill_fails_one_trial() {
+    let script = format!("echo >> started.$HPSEARCH_TRIAL\n[ $HPSEARCH_TRIAL != 0 ] || sleep 307\n{REPORT_X}");
+    let site = Site::new(&study("trials = 2\ncount = \"all\"", ONE_SLOT), &script);
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the trial runs", || site.path("started.0").exists());
+    assert_done(&site.run(&["kill", "s", "0"]));
+    assert_done(&running.end());
+    assert_eq!(site.states(), ["failed", "complete"]);
+    assert_eq!(site.trials()[0]["reason"], "killed on request");
+}
+
+#[test]
+fn a_finished_study_stays_as_it_is_until_its_budget_grows() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &format!("echo >> started\n{REPORT_X}"));
+    assert_done(&site.run_study());
+    let before = site.trials();
+    assert_done(&site.run_study());
+    assert_eq!((site.trials(), site.lines("started").len()), (before.clone(), 2));
+    let grown = site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=5"]);
+    assert_done(&grown);
+    let after = site.trials();
+    assert_eq!((&after[..2], after.len(), site.lines("started").len()), (&before[..], 5, 5));
+}
+
+#[test]
+fn a_script_that_reads_no_verdicts_is_not_held_up() {
+    let script = "step=0; while [ $step -lt 2000 ]; do step=$((step + 1)); echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$step}\"; done\n";
+    let site = Site::new(&study("trials = 1", ONE_SLOT), script);
+    assert_done(&site.run_study());
+    let trial = &site.trials()[0];
+    assert_eq!((&trial["value"], &trial["last_step"]), (&json!(1.0), &json!(2000)));
+}
+
+#[test]
+fn a_killed_runner_leaves_nothing_and_its_trials_run_again() {
+    let script = format!("setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 308; done' &\n{}", held(REPORT_X));
+    let site = Site::new(&study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), &script);
+    let mut running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("two trials run", || site.lines("started").len() == 2);
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    wait_at_most(Duration::from_secs(2), "its processes are gone", || site.processes("").is_empty());
+    assert_eq!(site.states(), ["running", "running"]);
+    site.write("go", "");
+    assert_done(&site.run_study());
+    let attempts: Vec<Json> = site.trials().iter().map(|trial| trial["attempts"].clone()).collect();
+    assert_eq!((site.states(), attempts), (vec!["complete".to_owned(); 2], vec![json!(2); 2]));
+    assert!(site.path("runs/files/s/trial-1/attempt-1.log").exists());
+}
+
+#[test]
+fn a_study_goes_on_when_the_program_is_replaced() {
+    let site = Site::new(&study("trials = 3", ONE_SLOT), &held(REPORT_X));
+    let program = site.path("hpsearch");
+    fs::copy(env!("CARGO_BIN_EXE_hpsearch"), &program).unwrap();
+    let running = site.start_program(&program, &["run", "study.toml", "--plain"]);
+    wait_until("the trial runs", || site.path("started").exists());
+    fs::remove_file(&program).unwrap();
+    fs::write(&program, "something else").unwrap();
+    site.write("go", "");
+    assert_done(&running.end());
+    assert_eq!(site.states(), vec!["complete"; 3]);
+}
+
+#[test]
+fn a_script_may_print_to_both_streams_as_fast_as_it_can() {
+    let script = "(i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); echo \"error $i\" >&2; done) &\n\
+        i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); echo \"line $i\"; done; wait\necho '@hpsearch {\"step\":1,\"loss\":1}'\n";
+    let site = Site::new(&study("trials = 1", ONE_SLOT), script);
+    assert_done(&site.run_study());
+    let log = site.log(0, 0);
+    let of = |word: &str| log.lines().filter(|line| line.starts_with(word)).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(of("line "), (1..=20_000).map(|number| format!("line {number}")).collect::<Vec<_>>());
+    assert_eq!(of("error "), (1..=20_000).map(|number| format!("error {number}")).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_trial_cannot_reach_the_runners_streams() {
+    // What a trial reads is its own pipe, and what it prints is its own log, prefix or not.
+    let script = format!("echo visible; echo hidden >&2; readlink /proc/self/fd/0 | cut -d: -f1 >> stdin\n{REPORT_X}");
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &script);
+    let ended = site.run_study();
+    assert_done(&ended);
+    assert!(!ended.out.contains("visible") && !ended.err.contains("hidden"), "{}\n{}", ended.out, ended.err);
+    assert_eq!((site.log(1, 0).contains("hidden\n"), site.lines("stdin")), (true, vec!["pipe".to_owned(); 2]));
+}
+
+#[test]
+fn a_directory_with_odd_characters_is_a_directory() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &format!("cat \"$HPSEARCH_PARAMS\" > params.json\n{REPORT_X}"));
+    let odd = site.path("a b'\"$(c)");
+    fs::create_dir(&odd).unwrap();
+    for name in ["study.toml", "trial.sh"] {
+        fs::rename(site.path(name), odd.join(name)).unwrap();
+    }
+    let file = odd.join("study.toml");
+    let ended = site.run(&["run", file.to_str().unwrap(), "--plain", "--store", odd.join("s.db").to_str().unwrap()]);
+    assert_done(&ended);
+    assert!(fs::read_to_string(odd.join("params.json")).unwrap().contains("\"x\""));
+}
