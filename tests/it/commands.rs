@@ -22,7 +22,7 @@ pub fn study(budget: &str, rest: &str) -> String {
     format!(
         "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nstep = \"step\"\nseed = 7\n\
          [space]\nx = {{ float = [0.0, 1.0] }}\n\
-         [command]\nrun = [\"sh\", \"trial.sh\", \"{{x}}\"]\n[sampler]\ntype = \"random\"\n[budget]\n{budget}\n{rest}\n"
+         [sampler]\ntype = \"random\"\n[command]\nrun = [\"sh\", \"trial.sh\", \"{{x}}\"]\n[budget]\n{budget}\n{rest}\n"
     )
 }
 
@@ -614,4 +614,103 @@ fn a_directory_with_odd_characters_is_a_directory() {
     let ended = site.run(&["run", file.to_str().unwrap(), "--plain", "--store", odd.join("s.db").to_str().unwrap()]);
     assert_done(&ended);
     assert!(fs::read_to_string(odd.join("params.json")).unwrap().contains("\"x\""));
+}
+
+#[test]
+fn a_closed_pipe_does_not_stop_a_study() {
+    let site = Site::new(&study("trials = 3", ONE_SLOT), REPORT_X);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
+    command.args(["run", "study.toml", "--plain"]).current_dir(site.path("")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let running = Running { child, output: tempfile::tempdir().unwrap(), said: "run, into a closed pipe".to_owned() };
+    for name in ["out", "err"] {
+        fs::write(running.output.path().join(name), "").unwrap();
+    }
+    assert_done(&running.end());
+    assert_eq!(site.states(), vec!["complete"; 3]);
+}
+
+#[test]
+fn studies_of_one_store_run_side_by_side() {
+    let site = Site::new(&study("trials = 30", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), REPORT_X);
+    site.write("other.toml", &site.read("study.toml").replace("name = \"s\"", "name = \"t\""));
+    let both = ["study.toml", "other.toml"].map(|file| site.start(&["run", file, "--plain"]));
+    both.into_iter().for_each(|running| assert_done(&running.end()));
+    let listed: Json = serde_json::from_str(&site.run(&["ls", "--json"]).out).unwrap();
+    let complete: Vec<&Json> = listed["studies"].as_array().unwrap().iter().map(|study| &study["trials"]["complete"]).collect();
+    assert_eq!(complete, [30, 30]);
+}
+
+#[test]
+fn a_checkpoint_may_be_named_relative_to_the_script_and_is_then_its_own() {
+    let script = "echo mine > own.checkpoint\necho '@hpsearch {\"checkpoint\":\"own.checkpoint\",\"step\":1}'\n\
+        echo '@hpsearch {\"step\":1,\"loss\":1}'\n[ -n \"$HPSEARCH_RESUME\" ] || { read -r answer; kill -9 $$; }\necho \"$HPSEARCH_RESUME\"\nexit 1\n";
+    let site = Site::new(&study("trials = 1\ncount = \"all\"", ONE_SLOT), script);
+    assert_eq!(site.run_study().code, 3);
+    assert_eq!(site.log(0, 1), format!("{}\n", site.path("own.checkpoint").display()));
+    // A failed trial keeps no checkpoint, but this file lies where hpsearch removes nothing.
+    assert_eq!(site.read("own.checkpoint"), "mine\n");
+}
+
+#[test]
+fn closing_its_streams_is_not_a_trials_end() {
+    let script = format!("{REPORT_X}exec < /dev/null > /dev/null 2>&1\nsleep 0.3\necho done > done.$HPSEARCH_TRIAL\n");
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &script);
+    assert_done(&site.run_study());
+    assert!(site.path("done.0").exists() && site.path("done.1").exists());
+    assert_eq!(site.states(), ["complete", "complete"]);
+}
+
+#[test]
+fn a_script_can_ask_hpsearch_about_its_own_study() {
+    let script = format!("\"$PROGRAM\" trials \"$HPSEARCH_STUDY\" --json > seen.json || exit 1\n{REPORT_X}");
+    let program = format!("[command.env]\nPROGRAM = \"{}\"\n{ONE_SLOT}", env!("CARGO_BIN_EXE_hpsearch"));
+    let site = Site::new(&study("trials = 1", &program), &script);
+    assert_done(&site.run_study());
+    let seen: Json = serde_json::from_str(&site.read("seen.json")).unwrap();
+    assert_eq!((&seen["study"], &seen["trials"][0]["state"]), (&json!("s"), &json!("running")));
+}
+
+#[test]
+fn many_trials_run_at_once() {
+    let rest = "[devices]\nuse = [\"sim:0..3\"]\ntrials_per_device = 10\n[pruner]\ntype = \"none\"";
+    let script = format!("echo begin >> turns; while [ \"$(grep -c begin turns)\" -lt 40 ]; do sleep 0.05; done\n{REPORT_X}");
+    let site = Site::new(&study("trials = 40", rest), &script);
+    assert_done(&site.run_study());
+    assert_eq!(site.states(), vec!["complete"; 40]);
+}
+
+#[test]
+fn a_study_ends_with_its_time() {
+    let text = study("time = \"1s\"", ONE_SLOT);
+    let site = Site::new(&text, &format!("{REPORT_X}sleep 0.2\n"));
+    let ended = site.run_study();
+    assert_done(&ended);
+    let first = site.trials();
+    let complete = first.iter().filter(|trial| trial["state"] == "complete").count();
+    assert!((1..=5).contains(&complete), "{first:?}");
+    assert_done(&site.run_study());
+    assert_eq!(site.trials().len(), first.len());
+    assert_done(&site.run(&["run", "study.toml", "--plain", "--set", "budget.time=2s"]));
+    assert!(site.trials().len() > first.len());
+}
+
+#[test]
+fn a_lost_trial_is_tried_again_as_often_as_the_study_says() {
+    let site = Site::new(&study("trials = 1\ncount = \"all\"", ONE_SLOT), "kill -9 $$\n");
+    assert_eq!(site.run_study().code, 3);
+    let trial = &site.trials()[0];
+    assert_eq!((&trial["attempts"], &trial["reason"]), (&json!(3), &json!("killed by signal 9")));
+    let never = Site::new(&study("trials = 1\ncount = \"all\"", &format!("{ONE_SLOT}[retry]\nmax = 0\n")), "kill -9 $$\n");
+    assert_eq!(never.run_study().code, 3);
+    assert_eq!(never.trials()[0]["attempts"], 1);
+}
+
+#[test]
+fn a_crash_is_a_failure_and_named() {
+    let site = Site::new(&study("trials = 1\ncount = \"all\"", ONE_SLOT), "ulimit -c 0; echo about to crash >&2; kill -SEGV $$\n");
+    assert_eq!(site.run_study().code, 3);
+    let trial = &site.trials()[0];
+    assert_eq!((&trial["attempts"], &trial["reason"]), (&json!(1), &json!("crashed with signal 11: about to crash")));
 }
