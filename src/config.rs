@@ -67,7 +67,7 @@ impl ConfigError {
 
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::NotFound => "`hpsearch init` writes a study file to start from",
+        io::ErrorKind::NotFound => "`hpsearch run` without a file offers to write an example",
         io::ErrorKind::IsADirectory => "give the study file itself, for example `hpsearch run studies/mine.toml`",
         _ => "check the file's permissions",
     }

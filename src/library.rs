@@ -202,6 +202,12 @@ fn open(store: &mut dyn Storage, spec: StudySpec) -> Result<StoredStudy, StudyEr
     let changes = crate::config::difference(&known.spec, &spec);
     match changes.iter().find(|change| change.class != crate::config::ChangeClass::Free) {
         Some(change) => Err(StudyError::Changed { name: spec.name, difference: change.to_string() }),
-        None => Ok(StoredStudy { spec, ..known }),
+        None if changes.is_empty() => Ok(known),
+        None => {
+            let lease = crate::runner::take_lease(store, &known)?;
+            let updated = store.update_spec(&lease, crate::runner::now(), &spec);
+            store.release(&lease)?;
+            updated.map(|()| StoredStudy { spec, ..known }).map_err(StudyError::from)
+        }
     }
 }

@@ -27,7 +27,7 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
     writeln!(console.out, "study     {}", spec.name)?;
     writeln!(
         console.out,
-        "searches  {} for the {} of {}",
+        "searches  {} to {} {}",
         count(spec.space.dimensions().len() as u64, "parameter"),
         spec.direction().as_str(),
         spec.objective().metric

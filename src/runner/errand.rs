@@ -52,7 +52,14 @@ pub fn run(program: &Path, job: Job, hear: &mut dyn FnMut(Progress)) -> Result<O
     let started = |source| ErrandError::Start { program: program.display().to_string(), source };
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).to_string();
     let mut command = Command::new(program);
-    command.arg0("hpsearch").arg("worker").env("RAYON_NUM_THREADS", threads).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).process_group(0);
+    command
+        .arg0("hpsearch")
+        .arg("worker")
+        .env("RAYON_NUM_THREADS", threads)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .process_group(0);
     let mut child = command.spawn().map_err(started)?;
     let mut stdin = child.stdin.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
     let stdout = child.stdout.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, select};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -16,6 +16,9 @@ use crate::wire::{CommandJob, Down, EndWord, Up};
 
 /// How long it may take until everything a command started is gone.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long a command may take to leave by itself when it hears `pause`; one that does not read its stdin gets SIGTERM then.
+const PAUSE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Longest verdict line handed on: a pipe takes so many bytes whole or not at all.
 const PIPE_BUF: usize = 4096;
@@ -98,15 +101,19 @@ fn supervise(mut child: Child, incoming: &Receiver<Incoming>) -> Supervised {
     let mut stdin = child.stdin.take().inspect(make_non_blocking);
     let (exited_tx, exited) = bounded(1);
     std::thread::spawn(move || exited_tx.send(child.wait().ok()));
-    let mut killing = false;
+    let (mut killing, mut terminate_at) = (false, None::<Instant>);
     let (mut runner_lives, mut was_asked_to_leave) = (true, false);
     loop {
-        let again = if killing { Duration::from_millis(20) } else { Duration::from_secs(3600) };
+        let until_then = terminate_at.map_or(Duration::from_secs(3600), |moment| moment.saturating_duration_since(Instant::now()));
+        let again = if killing { Duration::from_millis(20) } else { until_then };
         select! {
             recv(exited) -> status => return Supervised { runner_lives, was_asked_to_leave, status: status.ok().flatten() },
             recv(incoming) -> message => match message {
                 Ok(Incoming::Verdict(line)) => {
                     let stops = line.contains("\"verdict\":\"stop\"");
+                    if line.contains("\"verdict\":\"pause\"") {
+                        terminate_at = Some(Instant::now() + PAUSE_PATIENCE);
+                    }
                     hand_on(&mut stdin, &line);
                     if stops {
                         terminate(group);
@@ -124,6 +131,9 @@ fn supervise(mut child: Child, incoming: &Receiver<Incoming>) -> Supervised {
                 }
             },
             default(again) => {}
+        }
+        if terminate_at.take_if(|moment| *moment <= Instant::now()).is_some() {
+            terminate(group);
         }
         if killing {
             processes::descendants(std::process::id()).into_iter().for_each(processes::kill);

@@ -714,3 +714,19 @@ fn a_crash_is_a_failure_and_named() {
     let trial = &site.trials()[0];
     assert_eq!((&trial["attempts"], &trial["reason"]), (&json!(1), &json!("crashed with signal 11: about to crash")));
 }
+
+#[test]
+fn a_paused_trial_that_does_not_listen_is_told_to_leave_and_goes_on_later() {
+    let script = "step=0; [ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \"$HPSEARCH_RESUME\")\n\
+        while [ $step -lt 60 ]; do step=$((step + 1)); echo $step >> steps; sleep 0.1; echo $step > \"$HPSEARCH_CHECKPOINT_DIR/$step\"\n\
+        echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\\\"step\\\":$step}\"\n\
+        echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; done\n";
+    let rest = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"asha\"\nmode = \"promote\"\nmin_resource = 1\nmax_resource = 60\n";
+    let site = Site::new(&study("trials = 1", rest), script);
+    let ended = site.run_study();
+    assert_done(&ended);
+    assert!(ended.out.contains("trial 0 paused at step "), "{}", ended.out);
+    let trial = &site.trials()[0];
+    assert_eq!((&trial["state"], &trial["last_step"], &trial["attempts"]), (&json!("complete"), &json!(60), &json!(2)), "{}", ended.out);
+    assert!(site.lines("steps").len() <= 62);
+}
