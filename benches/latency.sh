@@ -44,7 +44,7 @@ run() {
 # The first run prepares the data, which every later one finds.
 began=$(now); run prepare >"$directory/prepare.events"
 echo "$began" | awk 'NR == FNR { began = $1 / 1e3; next } /"type":"reported"/ { match($0, /"at":[0-9]+/)
-    printf "data not cached, run to first report: %.0f ms\n", (substr($0, RSTART + 5, RLENGTH - 5) - began) / 1e3 }' - "$directory/prepare.events"
+    printf "data not cached, run to first report: %.0f ms\n", (substr($0, RSTART + 5, RLENGTH - 5) - began) / 1e3; exit }' - "$directory/prepare.events"
 
 i=0
 : >"$directory/steps"; : >"$directory/reports"; : >"$directory/launches"
