@@ -13,6 +13,7 @@ rounds=${1:-7}
 
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
+trap 'exit 130' INT TERM
 now() { date +%s%N; }
 # Milliseconds on stdin: their median, least and greatest.
 median() {

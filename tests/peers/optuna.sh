@@ -13,6 +13,7 @@ trials=${1:-30}
 
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
+trap 'exit 130' INT TERM
 venv=${PEER_VENV:-$directory/venv}
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
 "$venv/bin/python" -c 'import optuna, pandas' 2>/dev/null || "$venv/bin/pip" install --quiet --disable-pip-version-check optuna==5.0.0 pandas
