@@ -132,13 +132,10 @@ impl Asha {
         (before.is_none_or(|before| before < rung) && !judged).then_some(rung)
     }
 
-    /// The trials of `bracket` that reached `rung`, best first, equals by number.
-    fn population<'a>(&self, history: History<'a>, bracket: usize, rung: u64) -> Vec<(Score, &'a Trial)> {
-        let of_bracket = history.trials().iter().filter(|trial| self.bracket(trial.number) == bracket);
-        let mut population: Vec<(Score, &Trial)> =
-            of_bracket.filter_map(|trial| value_at(trial, rung).map(|value| (history.score(value), trial))).collect();
-        population.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.number.cmp(&b.1.number)));
-        population
+    /// The trials of `bracket` that reached `rung`, by number. Not sorted: a rank is counted in one pass.
+    fn population<'a>(&'a self, history: History<'a>, bracket: usize, rung: u64) -> impl Iterator<Item = (Score, &'a Trial)> {
+        let of_bracket = history.trials().iter().filter(move |trial| self.shares.len() == 1 || self.bracket(trial.number) == bracket);
+        of_bracket.filter_map(move |trial| value_at(trial, rung).map(|value| (history.score(value), trial)))
     }
 
     fn survivors(&self, population: usize) -> u64 {
@@ -156,19 +153,28 @@ impl Asha {
         if rank <= survivors { Verdict::Continue(Some(reason)) } else { Verdict::Stop(reason) }
     }
 
-    /// The best trial that waits at `rung` and may go on.
+    /// The best trial that waits at `rung`, if it may go on.
     fn promotable(&self, history: History<'_>, bracket: usize, rung: u64) -> Option<Promotion> {
         let next = self.rungs.iter().copied().find(|higher| *higher > rung);
-        let population = self.population(history, bracket, rung);
-        let survivors = self.survivors(population.len());
-        let candidates = (1..=survivors).zip(&population);
-        let (rank, (_, trial)) = candidates.into_iter().find(|(_, (score, trial))| !score.loss().is_nan() && waits_at(trial, next))?;
-        let place = format!("rank {rank} of {} at rung {rung}; {survivors} {}", population.len(), if survivors == 1 { "goes on" } else { "go on" });
+        // Equals rank by number.
+        let place = |(score, trial): (Score, &Trial)| (score, trial.number);
+        let waiting = self.population(history, bracket, rung).filter(|(score, trial)| !score.loss().is_nan() && waits_at(trial, next));
+        let best = waiting.map(place).min()?;
+        let (mut population, mut rank) = (0, 1);
+        for other in self.population(history, bracket, rung) {
+            population += 1;
+            rank += u64::from(place(other) < best);
+        }
+        let survivors = self.survivors(population);
+        if rank > survivors {
+            return None;
+        }
+        let place = format!("rank {rank} of {population} at rung {rung}; {survivors} {}", if survivors == 1 { "goes on" } else { "go on" });
         let reason = Reason(match next {
             Some(next) => format!("{place} to step {next}"),
             None => format!("{place} to the end"),
         });
-        Some(Promotion::Resume { trial: trial.number, until: next, reason })
+        Some(Promotion::Resume { trial: best.1, until: next, reason })
     }
 }
 
@@ -180,13 +186,16 @@ impl Pruner for Asha {
         if own.loss().is_nan() {
             return Verdict::Stop(Reason(format!("the value at step {step} is NaN")));
         }
-        let population = self.population(history, self.bracket(trial.number), rung);
-        let rank = 1 + population.iter().take_while(|(score, _)| *score < own).count() as u64;
+        let (mut population, mut rank) = (0, 1);
+        for (score, _) in self.population(history, self.bracket(trial.number), rung) {
+            population += 1;
+            rank += u64::from(score < own);
+        }
         match self.mode {
-            Mode::Stop => self.judge_for_good(population.len(), rank, step),
+            Mode::Stop => self.judge_for_good(population, rank, step),
             Mode::Promote => {
-                let survivors = self.survivors(population.len());
-                Verdict::Pause(Reason(format!("rung {rung} reached with rank {rank} of {}; the best {survivors} go on", population.len())))
+                let survivors = self.survivors(population);
+                Verdict::Pause(Reason(format!("rung {rung} reached with rank {rank} of {population}; the best {survivors} go on")))
             }
         }
     }

@@ -263,7 +263,7 @@ fn verdicts_arrive_on_stdin() {
 #[test]
 fn a_pruned_trial_that_does_not_listen_gets_sigterm() {
     let script = "trap 'echo $HPSEARCH_TRIAL >> told; exit 1' TERM\n\
-        echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"; [ $HPSEARCH_TRIAL -lt 2 ] || sleep 20\n";
+        echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"; [ $HPSEARCH_TRIAL -lt 2 ] || while :; do sleep 0.05; done\n";
     let site = Site::new(&study("trials = 3", WORSENING), script);
     assert_done(&site.run_study());
     assert_eq!((site.states(), site.lines("told")), (vec!["complete".to_owned(), "complete".to_owned(), "pruned".to_owned()], vec!["2".to_owned()]));
