@@ -295,6 +295,6 @@ on = ["worker_lost"]
         assert!(kills >= 3, "only {kills} kills");
         assert_eq!(results(&disturbed), results(&undisturbed));
         check_store(&disturbed);
-        eprintln!("trainer: {kills} kills over {:?} a run", begun.elapsed());
+        eprintln!("trainer: {kills} kills, {:?} for both studies", begun.elapsed());
     }
 }
