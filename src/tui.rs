@@ -106,6 +106,25 @@ fn leave_on_signals(mode: TuiMode) -> Result<Arc<AtomicBool>, TuiError> {
     Ok(flag)
 }
 
+/// Whether there still is a terminal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Terminal {
+    There,
+    Gone,
+}
+
+/// Waits until there is something to read. crossterm cannot be asked: a terminal that was closed reads as ready for ever,
+/// and its `poll` never comes back from that.
+fn wait_for_keys(wait: Duration) -> Terminal {
+    use rustix::event::{PollFd, PollFlags};
+    let stdin = io::stdin();
+    let mut keys = [PollFd::new(&stdin, PollFlags::IN)];
+    let wait = rustix::event::Timespec::try_from(wait).ok();
+    // Interrupted by a signal (the window's size, a request to leave): what it was is looked for by the caller.
+    let _interrupted = rustix::event::poll(&mut keys, wait.as_ref());
+    if keys[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) { Terminal::Gone } else { Terminal::There }
+}
+
 /// Restores the terminal when it goes out of scope.
 struct Restored;
 
@@ -207,10 +226,11 @@ impl Screen {
 
     /// Waits for a key for one turn, then takes all that are there.
     fn next_command(&mut self) -> Result<Command, TuiError> {
-        let mut wait = TURN;
+        if wait_for_keys(TURN) == Terminal::Gone {
+            return Ok(Command::Leave(TuiExit::Left));
+        }
         let mut command = Command::Ignore;
-        while poll(wait).map_err(TuiError::Terminal)? {
-            wait = Duration::ZERO;
+        while poll(Duration::ZERO).map_err(TuiError::Terminal)? {
             let next = match read().map_err(TuiError::Terminal)? {
                 TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => self.state.press(key),
                 TerminalEvent::Resize(_, _) => Command::Reload,

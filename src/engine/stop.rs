@@ -3,8 +3,13 @@
 use super::{Busy, Effect, Engine, GRACE, Leaving, Outcome, Phase};
 use crate::event::{Event, Request};
 use crate::metric::Score;
+use crate::study::Count;
 use crate::time::Timestamp;
 use crate::trial::{TrialNumber, TrialState};
+
+/// A run whose first trials all fail, without `budget.failures` to say otherwise, ends after so many: failed trials do not
+/// count towards `budget.trials`, so a broken program would be started for ever.
+const FRUITLESS: u64 = 10;
 
 impl Engine {
     /// No new trials; running ones are asked to checkpoint and leave. The first reason given stays.
@@ -90,10 +95,15 @@ impl Engine {
 
     /// Ends the run when a limit other than the number of trials is reached.
     pub(super) fn mind_limits(&mut self) {
-        let failed = self.view.counts.failed;
+        let counts = self.view.counts;
+        let failed = counts.failed;
+        let fruitless = self.spec.budget.failures.is_none() && self.spec.budget.count != Count::All && counts.complete + counts.pruned == 0;
+        if fruitless && failed >= self.failed_before + FRUITLESS {
+            let reason = self.last_failure();
+            self.drain(Outcome::TooManyFailures(format!("the first {FRUITLESS} trials all failed; the last: {reason}")));
+        }
         if self.spec.budget.failures.is_some_and(|limit| failed >= limit) {
-            let failures = self.view.trials.iter().filter(|trial| trial.state == TrialState::Failed);
-            let last = failures.max_by_key(|trial| trial.finished).and_then(|trial| trial.reason.clone()).unwrap_or_default();
+            let last = self.last_failure();
             self.drain(Outcome::TooManyFailures(format!("{failed} trials failed, as many as budget.failures allows; the last: {last}")));
         }
         let Some(target) = self.spec.budget.target else { return };
@@ -103,6 +113,11 @@ impl Engine {
         {
             self.drain(Outcome::Finished(format!("trial {number} reached the target: {value} against {target}")));
         }
+    }
+
+    fn last_failure(&self) -> String {
+        let failures = self.view.trials.iter().filter(|trial| trial.state == TrialState::Failed);
+        failures.max_by_key(|trial| trial.finished).and_then(|trial| trial.reason.clone()).unwrap_or_default()
     }
 
     /// Ends the run once nothing runs and nothing can be started.

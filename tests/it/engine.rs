@@ -211,6 +211,18 @@ fn a_study_that_only_fails_says_so() {
 }
 
 #[test]
+fn a_program_that_only_fails_is_not_started_for_ever() {
+    let mut simulation = Simulation::new(spec(5, "random", PolicySpec::named("none")), 2, 4, loss);
+    simulation.faults = Box::new(|_, _, _| Some(Fault::Fail));
+    let run = simulation.run(&[]).unwrap();
+    assert!(matches!(&run.outcome, Outcome::TooManyFailures(reason) if reason.contains("10 trials all failed")), "{:?}", run.outcome);
+    assert!(run.view.trials.len() <= 12);
+    simulation.faults = Box::new(|_, _, _| None);
+    let repaired = simulation.run(&run.turns).unwrap();
+    assert_eq!(repaired.view.counts.complete, 5, "once the program is repaired, the study goes on");
+}
+
+#[test]
 fn a_finished_study_goes_on_when_its_budget_is_raised_and_rests_when_it_is_not() {
     let mut simulation = Simulation::new(spec(6, "random", PolicySpec::named("none")), 2, 3, loss);
     let first = simulation.run(&[]).unwrap();

@@ -87,7 +87,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("signal_hook", &["runner/signals", "cli/run", "tui"]),
     ("crossbeam_channel", &["runner", "worker", "cli/run"]),
     // Storage asks what file system a directory is on.
-    ("rustix", &["processes", "worker", "storage/sqlite/filesystem", "cli/run"]),
+    ("rustix", &["processes", "worker", "storage/sqlite/filesystem", "tui", "cli/run"]),
     ("toml", &["config", "reporters/wording", "export/recipe", "cli/train"]),
     ("annotate_snippets", &["config/diagnostic"]),
     ("strsim", &["arguments", "config", "policy", "cli"]),

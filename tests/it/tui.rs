@@ -105,3 +105,20 @@ fn a_terminated_watch_restores_the_terminal() {
     hpsearch::processes::signal(pid, rustix::process::Signal::TERM);
     assert_eq!(terminal.leave(), 0);
 }
+
+#[test]
+fn watch_leaves_when_its_terminal_is_closed() {
+    let scene = Scene::digits();
+    let mut terminal = OnTerminal::watch(&scene);
+    terminal.wait_for_text("best 0.18421");
+    let OnTerminal { mut child, master, keys, .. } = terminal;
+    drop((master, keys));
+    // The reading thread of this test holds the terminal open until the program leaves or is hung up on.
+    let pid = child.process_id().unwrap();
+    hpsearch::processes::signal(pid, rustix::process::Signal::HUP);
+    let patience = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < patience, "it stays without a terminal");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
