@@ -41,7 +41,7 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
     }
     if runner_lives {
         // A newline first: the command may have left its last line open.
-        print!("\n");
+        println!();
         say(&end_of(status, was_asked_to_leave));
     }
 }
