@@ -136,7 +136,7 @@ fn bad_data_is_refused_before_any_trial() {
     let cases = [
         ("text,intent\nhello,greet\n", "label"),
         ("text,label\n", "no rows"),
-        ("text,label\nhello there,greet\ngood day,greet\n", "one label"),
+        ("text,label\nhello there,greet\ngood day,greet\n", "at least two"),
         ("text,label\n\"hello,greet\n", "quot"),
     ];
     for (content, expected) in cases {
