@@ -98,10 +98,7 @@ impl StudyView {
 
     /// The clock value of the report that is the trial's value.
     pub fn value_step(&self, trial: &Trial) -> Option<u64> {
-        match self.rule {
-            ValueRule::Last => trial.last().map(|(step, _)| step),
-            ValueRule::Best => trial.curve.iter().min_by_key(|(_, value)| Score::new(self.direction, *value)).map(|(step, _)| *step),
-        }
+        value_step(self.rule, self.direction, trial)
     }
 
     /// Takes one event in. Events about trials that do not exist are ignored: a journal read in part stays readable.
@@ -202,6 +199,14 @@ impl StudyView {
         let after = trial.state;
         *self.counts.of(before) -= 1;
         *self.counts.of(after) += 1;
+    }
+}
+
+/// The clock value of the report that is a trial's value under a rule; `None` without a report.
+pub fn value_step(rule: ValueRule, direction: Direction, trial: &Trial) -> Option<u64> {
+    match rule {
+        ValueRule::Last => trial.last().map(|(step, _)| step),
+        ValueRule::Best => trial.curve.iter().min_by_key(|(_, value)| Score::new(direction, *value)).map(|(step, _)| *step),
     }
 }
 

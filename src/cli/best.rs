@@ -12,12 +12,13 @@ use super::trial_json::{TrialJson, VERSION};
 use super::{BestArguments, OutputForm};
 use crate::checkpoint::Checkpoint;
 use crate::device::Device;
-use crate::metric::{Metrics, Number, Score};
+use crate::metric::{Metrics, Number};
 use crate::params::Params;
 use crate::reporters::wording::{duration, micros, number, one_line, toml_key, toml_value};
 use crate::storage::{StorageReader, StudySummary};
-use crate::study::{StudySpec, ValueRule};
+use crate::study::StudySpec;
 use crate::trial::{Trial, TrialState};
+use crate::view;
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -67,10 +68,7 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
 
 /// The clock value of the report that is the trial's value.
 pub fn value_step(spec: &StudySpec, trial: &Trial) -> Option<u64> {
-    match spec.value {
-        ValueRule::Last => trial.last().map(|(step, _)| step),
-        ValueRule::Best => trial.curve.iter().min_by_key(|(_, value)| Score::new(spec.direction(), *value)).map(|(step, _)| *step),
-    }
+    view::value_step(spec.value, spec.direction(), trial)
 }
 
 /// The checkpoint of the trial's value, else its newest.

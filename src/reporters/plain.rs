@@ -81,7 +81,8 @@ fn line(happening: &Happening<'_>) -> Option<String> {
         Event::Decided { trial, step, verdict: Verdict::Continue(Some(reason)) } => format!("trial {trial} goes on at step {step}: {reason}"),
         Event::TrialPaused { trial, reason } => format!("trial {trial} paused{}: {reason}", at_last_step(view, *trial)),
         Event::TrialQueued { trial, reason, .. } => format!("trial {trial} queued again: {reason}"),
-        Event::AttemptEnded { trial, attempt, end: AttemptEnd::Failed(_) | AttemptEnd::Lost, reason } => {
+        Event::AttemptEnded { trial, attempt, end: AttemptEnd::Lost, .. } => format!("trial {trial} attempt {attempt} was lost with its runner"),
+        Event::AttemptEnded { trial, attempt, end: AttemptEnd::Failed(_), reason } => {
             format!("trial {trial} attempt {attempt} failed: {}", reason.as_deref().unwrap_or("no reason is known"))
         }
         Event::TrialFinished { trial, state, value, reason } => finished(view, *trial, *state, *value, reason.as_deref())?,

@@ -434,24 +434,4 @@ mod tests {
         assert_eq!(point.remove("constant"), Some(Value::Int(3)));
         assert_eq!(point, ask(&defaults(), &alone, &[], 0));
     }
-
-    /// `cargo test --release --lib tpe_independent -- --ignored --nocapture`; the aim is 5 ms.
-    #[test]
-    #[ignore = "a measurement"]
-    fn time_of_a_suggestion_at_a_thousand_trials_with_ten_parameters() {
-        let space = Space::new(
-            (0..10).map(|index| dimension(&format!("x{index}"), Distribution::float(1e-5, 1.0, Scale::Log, None).unwrap(), &[])).collect(),
-        )
-        .unwrap();
-        let mut trials: Vec<Trial> = Vec::new();
-        for number in 0..1000 {
-            let point = ask(&Random, &space, &trials, 1);
-            trials.push(trial_of(number, point, TrialState::Complete, Some(number as f64)));
-        }
-        let begin = std::time::Instant::now();
-        for seed in 0..100 {
-            ask(&defaults(), &space, &trials, seed);
-        }
-        println!("{:?} a suggestion", begin.elapsed() / 100);
-    }
 }
