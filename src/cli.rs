@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 pub use console::{Console, Talk, life};
 pub use exit::{Exit, Failure};
@@ -81,52 +81,35 @@ pub struct Common {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Check a study file without running it
-    #[command(after_help = "Examples:\n  hpsearch check study.toml\n  hpsearch check study.toml --set budget.trials=50")]
-    Check(CheckArguments),
+    Check(check::CheckArguments),
     /// Run a study, or go on with it
-    #[command(after_help = RUN_EXAMPLES)]
-    Run(RunArguments),
+    Run(run::RunArguments),
     /// Watch a study live, from any terminal
-    #[command(after_help = "Examples:\n  hpsearch watch\n  hpsearch watch digits --store /data/hpsearch.db")]
-    Watch(WatchArguments),
+    Watch(watch::WatchArguments),
     /// List the studies of the store
-    #[command(after_help = "Examples:\n  hpsearch ls\n  hpsearch ls --json | jq '.studies[].best'")]
-    Ls(LsArguments),
+    Ls(ls::LsArguments),
     /// Show what a study searches, its rules and how far it is
-    #[command(after_help = "Examples:\n  hpsearch show digits")]
-    Show(ShowArguments),
+    Show(show::ShowArguments),
     /// List the trials of a study
-    #[command(after_help = "Examples:\n  hpsearch trials digits --limit 10\n  hpsearch trials digits --sort number --json")]
-    Trials(TrialsArguments),
+    Trials(trials::TrialsArguments),
     /// Show the best trial, its parameters as TOML
-    #[command(after_help = "Examples:\n  hpsearch best digits\n  hpsearch best digits --json | jq .trial.params")]
-    Best(BestArguments),
+    Best(best::BestArguments),
     /// Print what a trial's program printed
-    #[command(
-        after_help = "Examples:\n  hpsearch logs digits 7\n  hpsearch logs digits 7 -f\n  hpsearch logs 7 --attempt 0      the only study of the store"
-    )]
-    Logs(LogsArguments),
+    Logs(logs::LogsArguments),
     /// Write the best trial's checkpoint into a directory, ready for use
-    #[command(after_help = "Examples:\n  hpsearch export digits -o model\n  hpsearch export digits -o model --trial 7")]
-    Export(ExportArguments),
+    Export(export::ExportArguments),
     /// Train one model with fixed parameters
-    #[command(after_help = "Examples:\n  hpsearch train best.toml -o model")]
-    Train(TrainArguments),
+    Train(train::TrainArguments),
     /// Use an exported model on texts
-    #[command(after_help = "Examples:\n  hpsearch predict model \"what a film\"\n  cat texts.txt | hpsearch predict model")]
-    Predict(PredictArguments),
+    Predict(predict::PredictArguments),
     /// Ask a running study to stop; it can be resumed
-    #[command(after_help = "Examples:\n  hpsearch stop digits")]
-    Stop(StopArguments),
+    Stop(stop::StopArguments),
     /// Kill one running trial; it counts as failed
-    #[command(after_help = "Examples:\n  hpsearch kill digits 7")]
-    Kill(KillArguments),
+    Kill(kill::KillArguments),
     /// List the devices of this machine and which of them can be used
-    #[command(after_help = "Examples:\n  hpsearch devices")]
-    Devices(DevicesArguments),
+    Devices(devices::DevicesArguments),
     /// List samplers, pruners or tasks with their options
-    #[command(after_help = "Examples:\n  hpsearch list samplers\n  hpsearch list pruners")]
-    List(ListArguments),
+    List(list::ListArguments),
     /// Print the JSON Schema of the study file, for editors
     #[command(after_help = "Examples:\n  hpsearch schema > study.schema.json")]
     Schema,
@@ -135,214 +118,7 @@ pub enum Verb {
     Worker(WorkerArguments),
 }
 
-const RUN_EXAMPLES: &str = "\
-Examples:
-  hpsearch run study.toml
-  hpsearch run study.toml --set budget.trials=50 --plain
-  hpsearch run study.toml --accept            the space, sampler or pruner changed: go on with the new one
-  hpsearch run study.toml --fork digits-2     the metric, data or trainer changed: start a new study
-
-On a terminal the live leaderboard is shown; into a pipe or a file, plain lines.
-Ctrl-C stops and saves; run again to go on.";
-
-/// `check`.
-#[derive(Clone, Debug, Args)]
-pub struct CheckArguments {
-    /// The study file
-    #[arg(value_name = "STUDY.toml")]
-    pub study: PathBuf,
-    /// Override a key of the study file, as often as needed
-    #[arg(long, value_name = "TABLE.KEY=VALUE")]
-    pub set: Vec<String>,
-}
-
-/// `run`.
-#[derive(Clone, Debug, Args)]
-pub struct RunArguments {
-    /// The study file
-    #[arg(value_name = "STUDY.toml")]
-    pub study: Option<PathBuf>,
-    /// Override a key of the study file, as often as needed
-    #[arg(long, value_name = "TABLE.KEY=VALUE")]
-    pub set: Vec<String>,
-    /// Go on although the space, the sampler, the pruner or what is enqueued changed
-    #[arg(long)]
-    pub accept: bool,
-    /// Start a new study of this name from the file
-    #[arg(long, value_name = "NAME", conflicts_with = "accept")]
-    pub fork: Option<String>,
-    /// Print one line for each thing that matters
-    #[arg(long, group = "form")]
-    pub plain: bool,
-    /// Print the journal as JSON lines
-    #[arg(long, group = "form")]
-    pub events: bool,
-    /// No live leaderboard, even on a terminal (the same as --plain)
-    #[arg(long, group = "form")]
-    pub no_tui: bool,
-}
-
-/// `watch`.
-#[derive(Clone, Debug, Args)]
-pub struct WatchArguments {
-    /// The study's name or file
-    pub study: Option<String>,
-}
-
-/// `ls`.
-#[derive(Clone, Debug, Args)]
-pub struct LsArguments {
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `show`.
-#[derive(Clone, Debug, Args)]
-pub struct ShowArguments {
-    /// The study's name or file
-    pub study: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// The order of `trials`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Sort {
-    /// Best first
-    Value,
-    /// As they were created
-    Number,
-}
-
-/// `trials`.
-#[derive(Clone, Debug, Args)]
-pub struct TrialsArguments {
-    /// The study's name or file
-    pub study: Option<String>,
-    /// The order
-    #[arg(long, default_value = "value")]
-    pub sort: Sort,
-    /// At most so many
-    #[arg(long, value_name = "N")]
-    pub limit: Option<u64>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `best`.
-#[derive(Clone, Debug, Args)]
-pub struct BestArguments {
-    /// The study's name or file
-    pub study: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `logs`.
-#[derive(Clone, Debug, Args)]
-#[command(allow_missing_positional = true)]
-pub struct LogsArguments {
-    /// The study's name or file
-    pub study: Option<String>,
-    /// The trial's number
-    pub trial: u64,
-    /// Which attempt, from 0; the last one by default
-    #[arg(long, value_name = "N")]
-    pub attempt: Option<u32>,
-    /// Go on printing while the attempt runs
-    #[arg(short, long)]
-    pub follow: bool,
-}
-
-/// `export`.
-#[derive(Clone, Debug, Args)]
-pub struct ExportArguments {
-    /// The study's name or file
-    pub study: Option<String>,
-    /// The directory to write
-    #[arg(short, long, value_name = "DIR")]
-    pub output: PathBuf,
-    /// Another trial than the best one
-    #[arg(long, value_name = "N")]
-    pub trial: Option<u64>,
-}
-
-/// `train`.
-#[derive(Clone, Debug, Args)]
-pub struct TrainArguments {
-    /// The file with all arguments, as `export` writes it
-    #[arg(value_name = "BEST.toml")]
-    pub file: PathBuf,
-    /// The directory to write
-    #[arg(short, long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-}
-
-/// `predict`.
-#[derive(Clone, Debug, Args)]
-pub struct PredictArguments {
-    /// The directory that `export` wrote
-    #[arg(value_name = "DIR")]
-    pub directory: PathBuf,
-    /// The texts; from standard input, one a line, if there are none here
-    #[arg(value_name = "TEXT")]
-    pub texts: Vec<String>,
-    /// The device to use
-    #[arg(long, default_value = "cpu")]
-    pub device: String,
-}
-
-/// `stop`.
-#[derive(Clone, Debug, Args)]
-pub struct StopArguments {
-    /// The study's name or file
-    pub study: Option<String>,
-}
-
-/// `kill`.
-#[derive(Clone, Debug, Args)]
-#[command(allow_missing_positional = true)]
-pub struct KillArguments {
-    /// The study's name or file
-    pub study: Option<String>,
-    /// The trial's number
-    pub trial: u64,
-}
-
-/// `devices`.
-#[derive(Clone, Debug, Args)]
-pub struct DevicesArguments {
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// What `list` lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Listed {
-    /// Who proposes the next trial
-    Samplers,
-    /// Who stops hopeless trials
-    Pruners,
-    /// What the built-in trainer can train
-    Tasks,
-}
-
-/// `list`.
-#[derive(Clone, Debug, Args)]
-pub struct ListArguments {
-    /// What to list
-    pub what: Listed,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `worker`.
+/// What `hpsearch worker` is told.
 #[derive(Clone, Debug, Args)]
 pub struct WorkerArguments {
     /// What the runner says

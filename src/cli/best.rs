@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use clap::Args;
 use serde::Serialize;
 
+use super::OutputForm;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::named_study;
 use super::trial_json::{TrialJson, VERSION};
-use super::{BestArguments, OutputForm};
 use crate::checkpoint::Checkpoint;
 use crate::device::Device;
 use crate::metric::{Metrics, Number};
@@ -19,6 +20,17 @@ use crate::storage::{StorageReader, StudySummary};
 use crate::study::StudySpec;
 use crate::trial::{Trial, TrialState};
 use crate::view;
+
+/// What `hpsearch best` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  hpsearch best digits\n  hpsearch best digits --json | jq .trial.params")]
+pub struct BestArguments {
+    /// The study's name or file
+    pub study: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 #[derive(Serialize)]
 struct Answer<'a> {

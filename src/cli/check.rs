@@ -2,8 +2,10 @@
 
 use std::convert::Infallible;
 use std::io::Write;
+use std::path::PathBuf;
 
-use super::CheckArguments;
+use clap::Args;
+
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use crate::config::{self, Look};
@@ -15,6 +17,18 @@ use crate::runner::process::own_program;
 use crate::runner::slots::{Machine, SlotsError, slots};
 use crate::study::{Program, StudySpec};
 use crate::wire::Job;
+
+/// What `hpsearch check` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  hpsearch check study.toml\n  hpsearch check study.toml --set budget.trials=50")]
+pub struct CheckArguments {
+    /// The study file
+    #[arg(value_name = "STUDY.toml")]
+    pub study: PathBuf,
+    /// Override a key of the study file, as often as needed
+    #[arg(long, value_name = "TABLE.KEY=VALUE")]
+    pub set: Vec<String>,
+}
 
 /// Checks it.
 pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, Failure> {

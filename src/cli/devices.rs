@@ -3,15 +3,25 @@
 use std::fs;
 use std::path::Path;
 
+use clap::Args;
 use serde::Serialize;
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
+use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
-use super::{DevicesArguments, OutputForm};
 use crate::reporters::table::{Align, Column};
 use crate::reporters::wording::one_line;
+
+/// What `hpsearch devices` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  hpsearch devices")]
+pub struct DevicesArguments {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 #[derive(Serialize)]
 struct Listing {

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::ExportArguments;
+use clap::Args;
+
 use super::best::{checkpoint_of_value, value_step};
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
@@ -19,6 +20,20 @@ use crate::storage::{StorageReader, StudySummary};
 use crate::study::{Milestones, Program, StudySpec};
 use crate::trial::{Trial, TrialNumber};
 use crate::wire::Job;
+
+/// What `hpsearch export` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  hpsearch export digits -o model\n  hpsearch export digits -o model --trial 7")]
+pub struct ExportArguments {
+    /// The study's name or file
+    pub study: Option<String>,
+    /// The directory to write
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// Another trial than the best one
+    #[arg(long, value_name = "N")]
+    pub trial: Option<u64>,
+}
 
 /// Exports it.
 pub fn export(arguments: &ExportArguments, console: &mut Console) -> Result<Exit, Failure> {

@@ -1,6 +1,7 @@
 //! `hpsearch kill`: asks the runner of a study to kill one trial.
 
-use super::KillArguments;
+use clap::Args;
+
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::logs::unknown_trial;
@@ -10,6 +11,16 @@ use crate::event::Request;
 use crate::runner;
 use crate::storage::{Storage, StorageReader};
 use crate::trial::TrialNumber;
+
+/// What `hpsearch kill` is told.
+#[derive(Clone, Debug, Args)]
+#[command(allow_missing_positional = true, after_help = "Examples:\n  hpsearch kill digits 7")]
+pub struct KillArguments {
+    /// The study's name or file
+    pub study: Option<String>,
+    /// The trial's number
+    pub trial: u64,
+}
 
 /// Writes the request.
 pub fn kill(arguments: &KillArguments, console: &mut Console) -> Result<Exit, Failure> {

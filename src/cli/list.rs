@@ -2,15 +2,38 @@
 
 use std::io::Write;
 
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
-use super::{ListArguments, Listed, OutputForm};
 use crate::arguments::TRAINER_TASKS;
 use crate::policy::OptionSpec;
 use crate::{pruners, samplers};
+
+/// What `list` lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Listed {
+    /// Who proposes the next trial
+    Samplers,
+    /// Who stops hopeless trials
+    Pruners,
+    /// What the built-in trainer can train
+    Tasks,
+}
+
+/// What `hpsearch list` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  hpsearch list samplers\n  hpsearch list pruners")]
+pub struct ListArguments {
+    /// What to list
+    pub what: Listed,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 #[derive(Serialize)]
 struct Listing {

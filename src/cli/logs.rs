@@ -5,7 +5,8 @@ use std::io::{self, Read, Write};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::LogsArguments;
+use clap::Args;
+
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::named_study;
@@ -13,6 +14,25 @@ use crate::paths::attempt_log;
 use crate::reporters::wording::count;
 use crate::storage::{StorageReader, StudyId, StudySummary};
 use crate::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
+
+/// What `hpsearch logs` is told.
+#[derive(Clone, Debug, Args)]
+#[command(
+    allow_missing_positional = true,
+    after_help = "Examples:\n  hpsearch logs digits 7\n  hpsearch logs digits 7 -f\n  hpsearch logs 7 --attempt 0      the only study of the store"
+)]
+pub struct LogsArguments {
+    /// The study's name or file
+    pub study: Option<String>,
+    /// The trial's number
+    pub trial: u64,
+    /// Which attempt, from 0; the last one by default
+    #[arg(long, value_name = "N")]
+    pub attempt: Option<u32>,
+    /// Go on printing while the attempt runs
+    #[arg(short, long)]
+    pub follow: bool,
+}
 
 /// How often a growing log is looked at.
 const TURN: Duration = Duration::from_millis(200);

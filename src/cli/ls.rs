@@ -2,18 +2,28 @@
 
 use std::time::Duration;
 
+use clap::Args;
 use serde::Serialize;
 
+use super::OutputForm;
 use super::console::{Console, life};
 use super::exit::{Exit, Failure};
 use super::trial_json::{BestJson, CountsJson, VERSION};
-use super::{LsArguments, OutputForm};
 use crate::metric::{Direction, Number};
 use crate::reporters::progress::Progress;
 use crate::reporters::table::{Align, Column};
 use crate::reporters::wording::{HolderLife, StudyState, duration, micros, number, one_line};
 use crate::runner;
 use crate::storage::{StorageReader, StudySummary};
+
+/// What `hpsearch ls` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  hpsearch ls\n  hpsearch ls --json | jq '.studies[].best'")]
+pub struct LsArguments {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 #[derive(Serialize)]
 struct Listing<'a> {

@@ -1,14 +1,31 @@
 //! `hpsearch predict`: labels and scores of texts from an exported model.
 
 use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
 
-use super::PredictArguments;
+use clap::Args;
+
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use crate::device::Device;
 use crate::runner::errand;
 use crate::runner::process::own_program;
 use crate::wire::Job;
+
+/// What `hpsearch predict` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  hpsearch predict model \"what a film\"\n  cat texts.txt | hpsearch predict model")]
+pub struct PredictArguments {
+    /// The directory that `export` wrote
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// The texts; from standard input, one a line, if there are none here
+    #[arg(value_name = "TEXT")]
+    pub texts: Vec<String>,
+    /// The device to use
+    #[arg(long, default_value = "cpu")]
+    pub device: String,
+}
 
 /// Labels are shown down to this probability, besides the first.
 const SHOWN: f64 = 0.05;

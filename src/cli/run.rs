@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use clap::Args;
 use crossbeam_channel::Sender;
 use signal_hook::consts::SIGTERM;
 
@@ -11,7 +12,7 @@ use super::check::prepare_data;
 use super::console::{Console, Talk, life, shown};
 use super::exit::{Exit, Failure};
 use super::export::export_trial;
-use super::{RunArguments, starter};
+use super::starter;
 use crate::config::{self, ChangeClass, Look};
 use crate::engine::{Input, Outcome};
 use crate::reporters::wording::{count, number};
@@ -24,6 +25,43 @@ use crate::storage::sqlite::{SqliteReader, SqliteStore};
 use crate::storage::{Storage, StorageReader, StoredStudy};
 use crate::study::StudySpec;
 use crate::tui::{RunnerEnd, Surroundings, TuiExit, TuiMode, run_tui};
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch run study.toml
+  hpsearch run study.toml --set budget.trials=50 --plain
+  hpsearch run study.toml --accept            the space, sampler or pruner changed: go on with the new one
+  hpsearch run study.toml --fork digits-2     the metric, data or trainer changed: start a new study
+
+On a terminal the live leaderboard is shown; into a pipe or a file, plain lines.
+Ctrl-C stops and saves; run again to go on.";
+
+/// What `hpsearch run` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RunArguments {
+    /// The study file
+    #[arg(value_name = "STUDY.toml")]
+    pub study: Option<PathBuf>,
+    /// Override a key of the study file, as often as needed
+    #[arg(long, value_name = "TABLE.KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Go on although the space, the sampler, the pruner or what is enqueued changed
+    #[arg(long)]
+    pub accept: bool,
+    /// Start a new study of this name from the file
+    #[arg(long, value_name = "NAME", conflicts_with = "accept")]
+    pub fork: Option<String>,
+    /// Print one line for each thing that matters
+    #[arg(long, group = "form")]
+    pub plain: bool,
+    /// Print the journal as JSON lines
+    #[arg(long, group = "form")]
+    pub events: bool,
+    /// No live leaderboard, even on a terminal (the same as --plain)
+    #[arg(long, group = "form")]
+    pub no_tui: bool,
+}
 
 /// Runs it to its end, or until it is interrupted.
 pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Failure> {

@@ -3,14 +3,15 @@
 use std::io::Write;
 use std::time::Duration;
 
+use clap::Args;
 use serde::Serialize;
 
+use super::OutputForm;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::ls::{elapsed, state};
 use super::named_study;
 use super::trial_json::{BestJson, CountsJson, VERSION};
-use super::{OutputForm, ShowArguments};
 use crate::metric::Number;
 use crate::paths::files_directory;
 use crate::reporters::progress::Progress;
@@ -21,6 +22,17 @@ use crate::storage::StudySummary;
 use crate::study::{Count, PolicySpec, Program, StudySpec, ValueRule};
 use crate::time::Timestamp;
 use crate::trial::TrialState;
+
+/// What `hpsearch show` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  hpsearch show digits")]
+pub struct ShowArguments {
+    /// The study's name or file
+    pub study: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 #[derive(Serialize)]
 struct Answer<'a> {

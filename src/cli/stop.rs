@@ -1,6 +1,7 @@
 //! `hpsearch stop`: asks the runner of a study to stop it.
 
-use super::StopArguments;
+use clap::Args;
+
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::ls::state;
@@ -9,6 +10,14 @@ use crate::event::Request;
 use crate::reporters::wording::{StudyState, one_line};
 use crate::runner;
 use crate::storage::{Storage, StudySummary};
+
+/// What `hpsearch stop` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  hpsearch stop digits")]
+pub struct StopArguments {
+    /// The study's name or file
+    pub study: Option<String>,
+}
 
 /// Writes the request.
 pub fn stop(arguments: &StopArguments, console: &mut Console) -> Result<Exit, Failure> {

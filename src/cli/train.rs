@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::TrainArguments;
+use clap::Args;
+
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::export::directory_of;
@@ -18,6 +19,18 @@ use crate::study::{Program, StudySpec, ValueRule};
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
 use crate::wire::{Job, TrainJob, TrialJob};
+
+/// What `hpsearch train` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  hpsearch train best.toml -o model")]
+pub struct TrainArguments {
+    /// The file with all arguments, as `export` writes it
+    #[arg(value_name = "BEST.toml")]
+    pub file: PathBuf,
+    /// The directory to write
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
 
 /// A report of the run, with the checkpoint saved before it.
 struct Report {

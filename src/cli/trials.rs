@@ -1,17 +1,44 @@
 //! `hpsearch trials`: the trials of a study, best first or by number.
 
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::named_study;
 use super::trial_json::{TrialJson, VERSION};
-use super::{OutputForm, Sort, TrialsArguments};
 use crate::reporters::table::{Align, Column};
 use crate::reporters::wording::{duration, micros, number, one_line, param, shown_value};
 use crate::space::Distribution;
 use crate::storage::{StorageReader, StudySummary, TrialOrder};
 use crate::trial::Trial;
+
+/// The order of `trials`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    /// Best first
+    Value,
+    /// As they were created
+    Number,
+}
+
+/// What `hpsearch trials` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  hpsearch trials digits --limit 10\n  hpsearch trials digits --sort number --json")]
+pub struct TrialsArguments {
+    /// The study's name or file
+    pub study: Option<String>,
+    /// The order
+    #[arg(long, default_value = "value")]
+    pub sort: Sort,
+    /// At most so many
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 #[derive(Serialize)]
 struct Listing<'a> {

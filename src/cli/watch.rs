@@ -2,7 +2,8 @@
 
 use std::io::{self, IsTerminal};
 
-use super::WatchArguments;
+use clap::Args;
+
 use super::console::{Console, life};
 use super::exit::{Exit, Failure};
 use super::named_study;
@@ -10,6 +11,14 @@ use crate::runner;
 use crate::storage::Storage;
 use crate::storage::sqlite::SqliteStore;
 use crate::tui::{Surroundings, TuiMode, run_tui};
+
+/// What `hpsearch watch` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  hpsearch watch\n  hpsearch watch digits --store /data/hpsearch.db")]
+pub struct WatchArguments {
+    /// The study's name or file
+    pub study: Option<String>,
+}
 
 /// Shows it until it is left.
 pub fn watch(arguments: &WatchArguments, console: &mut Console) -> Result<Exit, Failure> {
