@@ -1,5 +1,6 @@
 //! The live leaderboard: state -> snapshot -> draw, fed by the store alone, the same for `run` and `watch`.
 
+pub mod chart;
 mod detail;
 mod keys;
 mod leaderboard;

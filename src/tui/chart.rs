@@ -1,0 +1,397 @@
+//! Charts for terminals: lines, steps and points over axes with round ticks, in braille or in ASCII.
+
+pub mod axis;
+mod canvas;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+
+use super::look::{Look, Palette};
+use crate::reporters::sparkline::Charset;
+use crate::reporters::wording::{count, shorten, width};
+use crate::space::Scale;
+use axis::{Cut, Range, Tick};
+use canvas::{Canvas, Pattern, Pen, dots_per_cell};
+
+/// How the points of a series are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Joined by straight lines; a value that is not finite leaves a gap.
+    Line,
+    /// Joined by steps: a value holds until the next one.
+    Steps,
+    /// Each for itself.
+    Dots,
+    /// Each for itself, as a character that is easily found.
+    Star,
+}
+
+/// What a series is among the others, which decides its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// One of many in the background.
+    Behind,
+    /// The one with this index among those compared.
+    Compared(usize),
+    /// The best.
+    Best,
+}
+
+/// Points with a name.
+#[derive(Clone, Debug)]
+pub struct Series<'a> {
+    /// What the legend calls it; without a name it is not in the legend.
+    pub name: String,
+    /// Points in the order in which they are joined.
+    pub points: Cow<'a, [(f64, f64)]>,
+    /// How they are drawn.
+    pub mark: Mark,
+    /// In which colour.
+    pub tone: Tone,
+}
+
+/// What an axis shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// Linear or logarithmic.
+    pub scale: Scale,
+    /// The ends, where they are known beforehand.
+    pub ends: Option<(f64, f64)>,
+    /// Values that are never outside.
+    pub keep: Vec<f64>,
+    /// Whether outliers may be left outside.
+    pub cut: Cut,
+    /// Whether there are whole numbers only.
+    pub whole: bool,
+    /// Names instead of ticks, with their values: of choices.
+    pub names: Vec<(f64, String)>,
+}
+
+impl Axis {
+    /// A linear axis over everything there is.
+    pub fn linear() -> Self {
+        Axis { scale: Scale::Linear, ends: None, keep: Vec::new(), cut: Cut::Nothing, whole: false, names: Vec::new() }
+    }
+
+    /// The same for whole numbers: steps, numbers of trials.
+    pub fn whole() -> Self {
+        Axis { whole: true, ..Axis::linear() }
+    }
+
+    /// A linear axis that leaves outliers outside, all but the values of `keep`.
+    pub fn without_outliers(keep: Vec<f64>) -> Self {
+        Axis { cut: Cut::Outliers, keep, ..Axis::linear() }
+    }
+
+    fn range(&self, values: impl IntoIterator<Item = f64>) -> Option<Range> {
+        let ends = self.ends.and_then(|(low, high)| Range::new(low, high, self.scale));
+        ends.or_else(|| Range::over(values, &self.keep, self.scale, self.cut))
+    }
+
+    fn ticks(&self, range: &Range, most: usize) -> Vec<Tick> {
+        if self.names.is_empty() {
+            return range.ticks(most, self.whole);
+        }
+        self.names.iter().filter_map(|(value, name)| Some(Tick { at: range.place(*value)?, label: name.clone() })).collect()
+    }
+}
+
+/// A chart: series over two axes, drawn in their order.
+#[derive(Clone, Debug)]
+pub struct Chart<'a> {
+    /// What is shown, over the plot.
+    pub title: String,
+    /// Left to right.
+    pub x: Axis,
+    /// Bottom to top.
+    pub y: Axis,
+    /// The later above the earlier.
+    pub series: Vec<Series<'a>>,
+    /// What is said when there is nothing to draw.
+    pub empty: &'static str,
+}
+
+/// What of the points is not to be seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Unseen {
+    outside: u64,
+    not_finite: u64,
+}
+
+/// More points than this are drawn as single dots.
+const CROWD: usize = 400;
+
+impl Chart<'_> {
+    /// Draws the chart into `area` of `buffer`.
+    pub fn draw(&self, buffer: &mut Buffer, area: Rect, look: Look) {
+        let area = area.intersection(buffer.area);
+        if area.is_empty() {
+            return;
+        }
+        let points = || self.series.iter().flat_map(|series| series.points.iter());
+        let drawable = points().filter(|(x, y)| x.is_finite() && y.is_finite());
+        let (Some(x), Some(y)) = (self.x.range(drawable.clone().map(|point| point.0)), self.y.range(drawable.map(|point| point.1))) else {
+            return self.draw_empty(buffer, area, look);
+        };
+        let ground = Ground::new(self, &x, &y, area, look.charset);
+        let mut canvas = Canvas::new(ground.plot.width, ground.plot.height, look.charset);
+        let mut unseen = Unseen::default();
+        for series in &self.series {
+            let pen = pen_of(&mut canvas, series, look);
+            draw_series(&mut canvas, series, pen, &x, &y, &mut unseen);
+        }
+        ground.draw(buffer, look);
+        canvas.render(buffer, ground.plot);
+        self.draw_title(buffer, ground.title, unseen, look);
+        self.draw_legend(buffer, ground.legend, look);
+    }
+
+    fn draw_empty(&self, buffer: &mut Buffer, area: Rect, look: Look) {
+        let not_finite = self.series.iter().map(|series| series.points.len() as u64).sum();
+        self.draw_title(buffer, Rect { height: area.height.min(1), ..area }, Unseen { outside: 0, not_finite }, look);
+        let text = shorten(self.empty, usize::from(area.width), look.charset.cut());
+        let x = area.x + (area.width - columns(&text).min(area.width)) / 2;
+        if area.height > 1 {
+            buffer.set_stringn(x, area.y + area.height / 2, &text, usize::from(area.width), look.dim());
+        }
+    }
+
+    fn draw_title(&self, buffer: &mut Buffer, area: Rect, unseen: Unseen, look: Look) {
+        if area.is_empty() {
+            return;
+        }
+        let room = usize::from(area.width);
+        let note = unseen.said(look);
+        let title = shorten(&self.title, room.saturating_sub(if note.is_empty() { 0 } else { width(&note) + 2 }), look.charset.cut());
+        buffer.set_stringn(area.x, area.y, &title, room, look.strong());
+        if width(&title) + width(&note) < room {
+            buffer.set_stringn(area.right() - columns(&note), area.y, &note, room, look.dim());
+        }
+    }
+
+    fn draw_legend(&self, buffer: &mut Buffer, area: Rect, look: Look) {
+        if area.is_empty() {
+            return;
+        }
+        let mut column = area.x;
+        let named: Vec<&Series<'_>> = self.series.iter().filter(|series| !series.name.is_empty()).collect();
+        for (index, series) in named.iter().enumerate() {
+            let text = format!("{} {}", sample(series, look), series.name);
+            let left = named.len() - index;
+            let more = format!("+{left}");
+            // Room for the number of those that do not fit, unless this is the last.
+            let room = usize::from(area.right().saturating_sub(column)).saturating_sub(if left > 1 { width(&more) + 1 } else { 0 });
+            if width(&text) > room && index > 0 {
+                buffer.set_stringn(column, area.y, &more, usize::from(area.right().saturating_sub(column)), look.dim());
+                return;
+            }
+            let text = shorten(&text, room, look.charset.cut());
+            buffer.set_stringn(column, area.y, &text, room, style_of(series.tone, look));
+            column = column.saturating_add(columns(&text) + 2);
+        }
+    }
+}
+
+impl Unseen {
+    fn said(self, look: Look) -> String {
+        let outside = (self.outside > 0).then(|| format!("{} outside", count(self.outside, "point")));
+        let not_finite = (self.not_finite > 0).then(|| format!("{} not finite", self.not_finite));
+        outside.into_iter().chain(not_finite).collect::<Vec<_>>().join(look.either(" · ", ", "))
+    }
+}
+
+/// Columns of a text, as the screen counts.
+fn columns(text: &str) -> u16 {
+    u16::try_from(width(text)).unwrap_or(u16::MAX)
+}
+
+fn draw_series(canvas: &mut Canvas, series: &Series<'_>, pen: Pen, x: &Range, y: &Range, unseen: &mut Unseen) {
+    let few = series.points.len() <= CROWD;
+    let mut before: Option<(f64, f64)> = None;
+    for (at, value) in series.points.iter() {
+        let place = if at.is_finite() && value.is_finite() { x.place(*at).zip(y.place(*value)) } else { None };
+        let Some((across, up)) = place else {
+            // A logarithmic axis has no place for zero: such a point is outside of it.
+            *if at.is_finite() && value.is_finite() { &mut unseen.outside } else { &mut unseen.not_finite } += 1;
+            before = None;
+            continue;
+        };
+        if !inside(across) || !inside(up) {
+            unseen.outside += 1;
+        }
+        let spot = canvas.at(across, up);
+        match (series.mark, before) {
+            (Mark::Line, Some(before)) => canvas.line(before, spot, pen),
+            (Mark::Steps, Some(before)) => {
+                canvas.line(before, (spot.0, before.1), pen);
+                canvas.line((spot.0, before.1), spot, pen);
+            }
+            (Mark::Line | Mark::Steps, None) => canvas.dot(spot, pen),
+            (Mark::Dots, _) if few => canvas.blot(spot, pen),
+            (Mark::Dots, _) => canvas.dot(spot, pen),
+            (Mark::Star, _) => canvas.symbol(spot, pen.ascii, pen),
+        }
+        before = Some(spot);
+    }
+    if let ([_], Mark::Line | Mark::Steps, Some(spot)) = (&*series.points, series.mark, before) {
+        // One report is no line yet, and a single dot is easily missed.
+        canvas.blot(spot, pen);
+    }
+}
+
+fn inside(place: f64) -> bool {
+    (-1e-9..=1.0 + 1e-9).contains(&place)
+}
+
+/// Colours of compared series, in turn.
+const COLOURS: [Color; 6] = [Color::Cyan, Color::Yellow, Color::Magenta, Color::Green, Color::Blue, Color::Red];
+/// Their characters where there is only ASCII.
+const SIGNS: [char; 6] = ['*', '+', 'x', 'o', '#', '@'];
+/// Their lines where there are no colours.
+const PATTERNS: [Pattern; 3] = [Pattern::Solid, Pattern::Dashed, Pattern::Dotted];
+
+/// The style of a tone: also of a compared trial's name wherever it stands beside the chart.
+pub fn style_of(tone: Tone, look: Look) -> Style {
+    match (tone, look.palette) {
+        (Tone::Behind, _) => look.dim(),
+        (Tone::Compared(index), Palette::Colours) => Style::new().fg(COLOURS[index % COLOURS.len()]),
+        (Tone::Compared(_), Palette::Monochrome) => Style::new(),
+        (Tone::Best, _) => look.good().add_modifier(Modifier::BOLD),
+    }
+}
+
+fn sign_of(mark: Mark, tone: Tone, look: Look) -> char {
+    match (mark, tone, look.charset) {
+        (Mark::Star, _, Charset::Unicode) => '◆',
+        (Mark::Star, _, Charset::Ascii) => '#',
+        (_, Tone::Behind, _) => '.',
+        (_, Tone::Compared(index), _) => SIGNS[index % SIGNS.len()],
+        (_, Tone::Best, _) => '=',
+    }
+}
+
+fn pattern_of(tone: Tone, look: Look) -> Pattern {
+    match (tone, look.palette) {
+        (Tone::Compared(index), Palette::Monochrome) => PATTERNS[index % PATTERNS.len()],
+        _ => Pattern::Solid,
+    }
+}
+
+fn pen_of(canvas: &mut Canvas, series: &Series<'_>, look: Look) -> Pen {
+    canvas.pen(style_of(series.tone, look), sign_of(series.mark, series.tone, look), pattern_of(series.tone, look))
+}
+
+/// What a series looks like, for the legend.
+fn sample(series: &Series<'_>, look: Look) -> String {
+    let sign = sign_of(series.mark, series.tone, look);
+    match (series.mark, look.charset) {
+        (Mark::Star, _) => sign.to_string(),
+        (Mark::Dots, Charset::Unicode) => "•".to_owned(),
+        (_, Charset::Ascii) => format!("{sign}{sign}"),
+        (Mark::Line | Mark::Steps, Charset::Unicode) => match pattern_of(series.tone, look) {
+            Pattern::Solid => "━━".to_owned(),
+            Pattern::Dashed => "╍╍".to_owned(),
+            Pattern::Dotted => "┈┈".to_owned(),
+        },
+    }
+}
+
+/// Everything but the series: where the parts are, and the ticks.
+struct Ground {
+    title: Rect,
+    legend: Rect,
+    plot: Rect,
+    /// Row of the plot and label.
+    left: Vec<(u16, String)>,
+    /// Column of the plot and label.
+    below: Vec<(u16, String)>,
+    axes: bool,
+}
+
+/// A plot narrower or lower than this has no axes.
+const SMALLEST_WITH_AXES: (u16, u16) = (16, 5);
+/// No label at the left is wider.
+const WIDEST_LABEL: u16 = 9;
+
+impl Ground {
+    fn new(chart: &Chart<'_>, x: &Range, y: &Range, area: Rect, charset: Charset) -> Ground {
+        let (across, down) = dots_per_cell(charset);
+        let axes = area.width >= SMALLEST_WITH_AXES.0 && area.height >= SMALLEST_WITH_AXES.1;
+        let named = chart.series.iter().any(|series| !series.name.is_empty());
+        let title = u16::from(!chart.title.is_empty() && area.height > 2);
+        let legend = u16::from(named && area.height > 6);
+        let below = if axes { 2 } else { 0 };
+        let height = area.height - title - legend - below;
+        let labels: Vec<(u16, String)> = if axes { rows_of(chart.y.ticks(y, usize::from(height / 3).max(2)), height, down) } else { Vec::new() };
+        let gutter = if axes { labels.iter().map(|(_, label)| columns(label)).max().unwrap_or(0).min(WIDEST_LABEL) + 1 } else { 0 };
+        let plot = Rect { x: area.x + gutter, y: area.y + title, width: area.width - gutter, height };
+        let ticks = if axes { chart.x.ticks(x, usize::from(plot.width / 8).max(2)) } else { Vec::new() };
+        Ground {
+            title: Rect { height: title, ..area },
+            legend: Rect { y: area.bottom() - legend, height: legend, x: plot.x, width: plot.width },
+            plot,
+            left: labels,
+            below: ticks.into_iter().filter(|tick| inside(tick.at)).map(|tick| (cell(tick.at, plot.width, across), tick.label)).collect(),
+            axes,
+        }
+    }
+
+    fn draw(&self, buffer: &mut Buffer, look: Look) {
+        if !self.axes {
+            return;
+        }
+        let (plot, line) = (self.plot, look.dim());
+        let (edge, base) = (plot.x - 1, plot.bottom());
+        for row in plot.top()..plot.bottom() {
+            buffer.set_stringn(edge, row, look.either("│", "|"), 1, line);
+        }
+        for column in plot.left()..plot.right() {
+            buffer.set_stringn(column, base, look.either("─", "-"), 1, line);
+        }
+        buffer.set_stringn(edge, base, look.either("└", "+"), 1, line);
+        for (row, label) in &self.left {
+            let label = shorten(label, usize::from(WIDEST_LABEL), look.charset.cut());
+            buffer.set_stringn(edge.saturating_sub(columns(&label)), plot.y + row, &label, usize::from(WIDEST_LABEL), line);
+            buffer.set_stringn(edge, plot.y + row, look.either("┤", "+"), 1, line);
+        }
+        self.draw_below(buffer, look);
+    }
+
+    /// Labels under their ticks, as many as do not touch.
+    fn draw_below(&self, buffer: &mut Buffer, look: Look) {
+        let plot = self.plot;
+        let share = usize::from(plot.width) / self.below.len().max(1);
+        let mut free = plot.x - 1;
+        for (column, label) in &self.below {
+            let tick = plot.x + column;
+            buffer.set_stringn(tick, plot.bottom(), look.either("┬", "+"), 1, look.dim());
+            let label = shorten(label, share.saturating_sub(1).max(6), look.charset.cut());
+            let wide = columns(&label);
+            let begin = tick.saturating_sub(wide / 2).max(free).min(plot.right().saturating_sub(wide));
+            if begin >= free && tick >= begin && tick < begin + wide.max(1) {
+                buffer.set_stringn(begin, plot.bottom() + 1, &label, usize::from(wide), look.dim());
+                free = begin + wide + 1;
+            }
+        }
+    }
+}
+
+/// The character, of `cells` with `dots` each, in which the dot at `place` is: ticks stand beside the dots of their values.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "sizes of a terminal")]
+fn cell(place: f64, cells: u16, dots: usize) -> u16 {
+    let last = usize::from(cells) * dots - 1;
+    let dot = (place.clamp(0.0, 1.0) * last as f64).round() as usize;
+    u16::try_from(dot / dots).unwrap_or(u16::MAX)
+}
+
+fn rows_of(ticks: Vec<Tick>, height: u16, dots: usize) -> Vec<(u16, String)> {
+    let shown = ticks.into_iter().filter(|tick| inside(tick.at));
+    let mut rows: Vec<(u16, String)> = shown.map(|tick| (cell(1.0 - tick.at, height, dots), tick.label)).collect();
+    rows.dedup_by_key(|(row, _)| *row);
+    rows
+}
