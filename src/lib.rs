@@ -37,6 +37,7 @@
 //! | | [`verdict`] | continue, pause or stop, always with the reason and its numbers |
 //! | | [`event`], [`view`] | the journal; the state it folds to |
 //! | | [`history`] | the state as samplers and pruners see it: smaller is better |
+//! | | [`query`] | which trials are listed, and in what order: filters and sort keys |
 //! | 1 policies | [`policy`] | tables of samplers and pruners: names, options, "did you mean" |
 //! | | [`samplers`], [`pruners`] | who proposes points; who stops trials |
 //! | | [`arguments`] | the trainer's arguments and their checks, known to binaries that cannot train |
@@ -137,6 +138,7 @@ pub mod paths;
 pub mod policy;
 pub mod processes;
 pub mod pruners;
+pub mod query;
 pub mod reporters;
 pub mod runner;
 pub mod samplers;

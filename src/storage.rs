@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::Slot;
 use crate::event::{AttemptEnd, Event, Request, Seq};
+use crate::params::Params;
+use crate::query::{Filter, SortKey, TrialQuery};
 use crate::study::StudySpec;
 use crate::time::Timestamp;
-use crate::trial::{AttemptNumber, Trial, TrialNumber};
+use crate::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 use crate::view::{Counts, StudyView};
 
 /// A study's key in a store.
@@ -118,6 +120,50 @@ pub enum TrialOrder {
     /// By number.
     Number,
 }
+
+impl From<TrialOrder> for SortKey {
+    fn from(order: TrialOrder) -> Self {
+        match order {
+            TrialOrder::Value => SortKey::Value,
+            TrialOrder::Number => SortKey::Number,
+        }
+    }
+}
+
+/// What became of a trial, without its curve and its words: small enough to keep all of a study in memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Its number.
+    pub number: TrialNumber,
+    /// Where it stands.
+    pub state: TrialState,
+    /// Its value: present exactly when complete. NaN is a value.
+    pub value: Option<f64>,
+    /// Clock value of the last report of the study's metric.
+    pub last_step: Option<u64>,
+    /// That report.
+    pub last_value: Option<f64>,
+    /// Its active parameters.
+    pub params: Params,
+    /// Seconds spent in attempts that have ended.
+    pub seconds: f64,
+    /// When it was created.
+    pub created: Timestamp,
+    /// When it finished.
+    pub finished: Option<Timestamp>,
+}
+
+/// Up to where a reader knows the outcomes of a study; the default knows none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutcomeCursor {
+    /// The last event that it knows: the journal's order is that of commits, whatever the clocks say.
+    seq: Seq,
+    /// The specification that it knows: with another metric, the last reports are others.
+    revision: i64,
+}
+
+/// The reports of one trial: clock values, ascending, and what was measured.
+pub type Curve = (TrialNumber, Vec<(u64, f64)>);
 
 /// A request with its key.
 #[derive(Clone, Debug, PartialEq)]
@@ -293,8 +339,18 @@ pub trait StorageReader: Send {
     fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError>;
     /// The whole state of a study: what folding its journal gives.
     fn view(&self, study: StudyId) -> Result<StudyView, StorageError>;
-    /// Trials in an order, from `offset`, at most `limit`; curves, decisions and checkpoints included.
-    fn trials(&self, study: StudyId, order: TrialOrder, offset: u64, limit: u64) -> Result<Vec<Trial>, StorageError>;
+    /// A page of the trials that pass a filter, in an order; curves, decisions and checkpoints included. Only the page is
+    /// materialised.
+    fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError>;
+    /// How many trials pass a filter.
+    fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError>;
+    /// The outcomes of trials that were created or changed since the cursor, by number, and the cursor to ask with next:
+    /// all of them at first, then few.
+    fn outcomes(&self, study: StudyId, after: OutcomeCursor) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError>;
+    /// A metric's reports by some trials, in the order asked for; no points for a trial that reported none.
+    fn curves(&self, study: StudyId, metric: &str, trials: &[TrialNumber]) -> Result<Vec<Curve>, StorageError>;
+    /// The names of the metrics that the study's trials reported, sorted.
+    fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError>;
     /// One trial.
     fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError>;
     /// Attempts of one trial, or of all, in order.

@@ -8,10 +8,11 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::named_study;
 use super::trial_json::{TrialJson, VERSION};
+use crate::query::{SortKey, TrialQuery};
 use crate::reporters::table::{Align, Column};
 use crate::reporters::wording::{duration, micros, number, one_line, param, shown_value};
 use crate::space::Distribution;
-use crate::storage::{StorageReader, StudySummary, TrialOrder};
+use crate::storage::{StorageReader, StudySummary};
 use crate::trial::Trial;
 
 /// The order of `trials`.
@@ -52,11 +53,11 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
     let reader = console.reader()?;
     let study = named_study::find(&reader, arguments.study.as_deref())?;
     let order = match arguments.sort {
-        Sort::Value => TrialOrder::Value,
-        Sort::Number => TrialOrder::Number,
+        Sort::Value => SortKey::Value,
+        Sort::Number => SortKey::Number,
     };
     let limit = arguments.limit.unwrap_or(study.counts.total());
-    let trials = reader.trials(study.id, order, 0, limit)?;
+    let trials = reader.trials(study.id, &TrialQuery::all(order).page(0, limit))?;
     match OutputForm::from(arguments.json) {
         OutputForm::Json => {
             console.json(&Listing { version: VERSION, study: &study.spec.name, trials: trials.iter().map(TrialJson::from).collect() })?;

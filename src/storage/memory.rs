@@ -1,17 +1,17 @@
 //! A store that lives in memory, for tests, simulations and studies nobody wants to keep.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{
-    Attempt, HeldLease, Holder, Lease, Storage, StorageError, StorageReader, StoredRequest, StoredStudy, StudyId, StudySummary, Takeover, TrialOrder,
-    check_creations,
+    Attempt, Curve, HeldLease, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredRequest, StoredStudy, StudyId,
+    StudySummary, Takeover, check_creations,
 };
 use crate::event::{Event, Request, Seq};
-use crate::metric::Score;
+use crate::query::{Filter, Place, TrialQuery};
 use crate::study::StudySpec;
 use crate::time::Timestamp;
-use crate::trial::{Trial, TrialNumber, TrialState};
+use crate::trial::{Trial, TrialNumber};
 use crate::view::StudyView;
 
 /// A handle on a store in memory: clones of it see and change the same data.
@@ -34,6 +34,7 @@ struct Data {
 #[derive(Debug)]
 struct StudyData {
     spec: StudySpec,
+    revision: i64,
     created: Timestamp,
     epoch: i64,
     held: Option<(Holder, Timestamp)>,
@@ -119,6 +120,22 @@ impl StudyData {
     }
 }
 
+#[expect(clippy::cast_precision_loss, reason = "microseconds of a study stay far below 2^53")]
+fn outcome(trial: &Trial) -> Outcome {
+    let (last_step, last_value) = trial.last().unzip();
+    Outcome {
+        number: trial.number,
+        state: trial.state,
+        value: trial.value,
+        last_step,
+        last_value,
+        params: trial.params.clone(),
+        seconds: trial.busy_micros as f64 / 1e6,
+        created: trial.created,
+        finished: trial.finished,
+    }
+}
+
 fn apply_to_attempts(attempts: &mut BTreeMap<(TrialNumber, u32), Attempt>, at: Timestamp, event: &Event) {
     match event {
         Event::AttemptStarted { trial, attempt, slot, .. } => {
@@ -164,20 +181,54 @@ impl StorageReader for MemoryStore {
         Ok(self.data().study(study)?.view.clone())
     }
 
-    fn trials(&self, study: StudyId, order: TrialOrder, offset: u64, limit: u64) -> Result<Vec<Trial>, StorageError> {
+    fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {
         let data = self.data();
         let view = &data.study(study)?.view;
-        let mut trials: Vec<&Trial> = view.trials.iter().collect();
-        if order == TrialOrder::Value {
-            trials.sort_by_key(|trial| {
-                let complete = trial.state == TrialState::Complete;
-                let value = if complete { trial.value } else { trial.last().map(|(_, value)| value) };
-                (!complete, value.is_none(), Score::new(view.direction(), value.unwrap_or(f64::NAN)))
-            });
+        let passing = view.trials.iter().filter(|trial| query.filter.matches(trial));
+        let mut places: Vec<Place> = passing.map(|trial| query.sort.place(view.direction(), trial)).collect();
+        places.sort_by(|mine, theirs| mine.compare(theirs, query.reverse));
+        let offset = usize::try_from(query.offset).unwrap_or(usize::MAX);
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        Ok(places.iter().skip(offset).take(limit).filter_map(|place| view.trial(place.number())).cloned().collect())
+    }
+
+    fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
+        let data = self.data();
+        Ok(data.study(study)?.view.trials.iter().filter(|trial| filter.matches(trial)).count() as u64)
+    }
+
+    fn outcomes(&self, study: StudyId, after: OutcomeCursor) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
+        let data = self.data();
+        let study = data.study(study)?;
+        let cursor = OutcomeCursor { seq: study.journal.last().map_or(Seq(0), |(seq, _, _)| *seq), revision: study.revision };
+        let known = if after.revision == study.revision { after.seq } else { Seq(0) };
+        let first = study.journal.partition_point(|(seq, _, _)| *seq <= known);
+        let changed: BTreeSet<TrialNumber> = study.journal[first..].iter().filter_map(|(_, _, event)| event.trial()).collect();
+        Ok((changed.into_iter().filter_map(|number| study.view.trial(number)).map(outcome).collect(), cursor))
+    }
+
+    fn curves(&self, study: StudyId, metric: &str, trials: &[TrialNumber]) -> Result<Vec<Curve>, StorageError> {
+        let data = self.data();
+        let mut curves: BTreeMap<TrialNumber, BTreeMap<u64, f64>> = trials.iter().map(|number| (*number, BTreeMap::new())).collect();
+        for (_, number, event) in data.study(study)?.trial_events() {
+            if let Event::Reported { step, metrics, .. } = event
+                && let (Some(value), Some(curve)) = (metrics.get(metric), curves.get_mut(&number))
+            {
+                curve.insert(*step, value);
+            }
         }
-        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        Ok(trials.into_iter().skip(offset).take(limit).cloned().collect())
+        Ok(trials.iter().map(|number| (*number, curves[number].iter().map(|(step, value)| (*step, *value)).collect())).collect())
+    }
+
+    fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
+        let data = self.data();
+        let mut names = BTreeSet::new();
+        for (_, _, event) in data.study(study)?.trial_events() {
+            if let Event::Reported { metrics, .. } = event {
+                names.extend(metrics.iter().map(|(name, _)| name.to_owned()));
+            }
+        }
+        Ok(names.into_iter().collect())
     }
 
     fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {
@@ -232,7 +283,7 @@ impl Storage for MemoryStore {
         }
         let id = id_of(data.studies.len());
         let view = StudyView::new(spec);
-        data.studies.push(StudyData { spec: spec.clone(), created: now, epoch: 0, held: None, journal: Vec::new(), view });
+        data.studies.push(StudyData { spec: spec.clone(), revision: 0, created: now, epoch: 0, held: None, journal: Vec::new(), view });
         data.commits += 1;
         Ok(id)
     }
@@ -245,6 +296,7 @@ impl Storage for MemoryStore {
             return Err(StorageError::Exists { name: spec.name.clone() });
         }
         study.spec = spec.clone();
+        study.revision += 1;
         study.view = StudyView::new(spec);
         for (_, at, event) in &study.journal {
             study.view.apply(*at, event);

@@ -6,6 +6,8 @@ mod filesystem;
 mod migrate;
 mod number;
 mod optuna;
+mod outcomes;
+mod pages;
 mod read;
 mod trials;
 mod write;
@@ -19,10 +21,11 @@ use self::append::Cache;
 use self::fault::Fault;
 use self::migrate::MIGRATIONS;
 use super::{
-    Attempt, BUSY_TIMEOUT, Holder, Lease, Storage, StorageError, StorageReader, StoredRequest, StoredStudy, StudyId, StudySummary, Takeover,
-    TrialOrder,
+    Attempt, BUSY_TIMEOUT, Curve, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredRequest, StoredStudy, StudyId,
+    StudySummary, Takeover,
 };
 use crate::event::{Event, Request, Seq};
+use crate::query::{Filter, TrialQuery};
 use crate::study::StudySpec;
 use crate::time::Timestamp;
 use crate::trial::{Trial, TrialNumber};
@@ -219,11 +222,30 @@ impl StorageReader for SqliteReader {
         self.read("reading a study", |connection| read::view(connection, study))
     }
 
-    fn trials(&self, study: StudyId, order: TrialOrder, offset: u64, limit: u64) -> Result<Vec<Trial>, StorageError> {
+    fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {
         self.read("reading trials", |connection| {
             read::require(connection, study)?;
-            trials::page(connection, study, order, offset, limit)
+            pages::page(connection, study, query)
         })
+    }
+
+    fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
+        self.read("counting trials", |connection| {
+            read::require(connection, study)?;
+            pages::count(connection, study, filter)
+        })
+    }
+
+    fn outcomes(&self, study: StudyId, after: OutcomeCursor) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
+        self.read("reading outcomes", |connection| outcomes::outcomes(connection, study, after))
+    }
+
+    fn curves(&self, study: StudyId, metric: &str, trials: &[TrialNumber]) -> Result<Vec<Curve>, StorageError> {
+        self.read("reading reports", |connection| read::curves(connection, study, metric, trials))
+    }
+
+    fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
+        self.read("reading the names of metrics", |connection| read::metrics(connection, study))
     }
 
     fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {
@@ -273,8 +295,24 @@ impl StorageReader for SqliteStore {
         self.reader.view(study)
     }
 
-    fn trials(&self, study: StudyId, order: TrialOrder, offset: u64, limit: u64) -> Result<Vec<Trial>, StorageError> {
-        self.reader.trials(study, order, offset, limit)
+    fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {
+        self.reader.trials(study, query)
+    }
+
+    fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
+        self.reader.count(study, filter)
+    }
+
+    fn outcomes(&self, study: StudyId, after: OutcomeCursor) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
+        self.reader.outcomes(study, after)
+    }
+
+    fn curves(&self, study: StudyId, metric: &str, trials: &[TrialNumber]) -> Result<Vec<Curve>, StorageError> {
+        self.reader.curves(study, metric, trials)
+    }
+
+    fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
+        self.reader.metrics(study)
     }
 
     fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {

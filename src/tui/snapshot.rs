@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::state::{Pane, State};
+use crate::query::TrialQuery;
 use crate::reporters::wording::{HolderLife, StudyState, micros};
 use crate::storage::{Attempt, Holder, StorageError, StorageReader, StudyId, StudySummary};
 use crate::time::Timestamp;
@@ -49,7 +50,7 @@ impl Snapshot {
         let study_state = StudyState::new(&summary, life);
         let (ran_micros, running_since) = reader.running_since(study)?;
         state.total_is(summary.counts.total());
-        let trials = reader.trials(study, state.order, state.offset, state.page())?;
+        let trials = reader.trials(study, &TrialQuery::all(state.order.into()).page(state.offset, state.page()))?;
         state.loaded(trials.iter().map(|trial| (trial.number, trial.state)).collect());
         let detail = match state.pane {
             Pane::Leaderboard => None,

@@ -18,10 +18,13 @@ use crate::device::{Device, Slot};
 use crate::event::{AttemptEnd, Event, Seq};
 use crate::metric::Direction;
 use crate::params::{Params, Value};
+use crate::query::{Filter, TrialQuery};
 use crate::reporters::sparkline::Charset;
 use crate::space::{Condition, Dimension, Distribution, Scale, Space};
 use crate::storage::memory::MemoryStore;
-use crate::storage::{Attempt, Holder, Lease, Storage, StorageError, StorageReader, StoredStudy, StudyId, StudySummary, Takeover, TrialOrder};
+use crate::storage::{
+    Attempt, Curve, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredStudy, StudyId, StudySummary, Takeover,
+};
 use crate::study::{FailureCause, Program, StudySpec};
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
@@ -292,9 +295,21 @@ impl StorageReader for Counting {
     fn view(&self, _: StudyId) -> Result<StudyView, StorageError> {
         panic!("the leaderboard never reads a whole study")
     }
-    fn trials(&self, study: StudyId, order: TrialOrder, offset: u64, limit: u64) -> Result<Vec<Trial>, StorageError> {
-        self.read.fetch_add(limit, Ordering::Relaxed);
-        self.store.trials(study, order, offset, limit)
+    fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {
+        self.read.fetch_add(query.limit, Ordering::Relaxed);
+        self.store.trials(study, query)
+    }
+    fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
+        self.store.count(study, filter)
+    }
+    fn outcomes(&self, _: StudyId, _: OutcomeCursor) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
+        panic!("the leaderboard reads the visible trials only")
+    }
+    fn curves(&self, study: StudyId, metric: &str, trials: &[TrialNumber]) -> Result<Vec<Curve>, StorageError> {
+        self.store.curves(study, metric, trials)
+    }
+    fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
+        self.store.metrics(study)
     }
     fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {
         self.store.trial(study, number)

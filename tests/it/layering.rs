@@ -44,6 +44,7 @@ const MODULES: &[Module] = &[
     ("event", Nouns, &["device", "metric", "params", "study", "trial", "verdict"]),
     ("view", Nouns, &["checkpoint", "event", "metric", "params", "study", "time", "trial"]),
     ("history", Nouns, &["metric", "trial", "view"]),
+    ("query", Nouns, &["metric", "params", "space", "study", "trial"]),
     ("policy", Policies, &[]),
     ("arguments", Policies, &[]),
     ("paths", Policies, &[]),
@@ -90,7 +91,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("rustix", &["processes", "worker", "storage/sqlite/filesystem", "tui", "cli/run"]),
     ("toml", &["config", "reporters/wording", "export/recipe", "cli/train"]),
     ("annotate_snippets", &["config/diagnostic"]),
-    ("strsim", &["arguments", "config", "policy", "cli"]),
+    ("strsim", &["arguments", "config", "policy", "query", "cli"]),
     ("blake3", &["seed", "samplers/tpe_independent", "trainer", "export"]),
     ("tpe", &["samplers/tpe_independent"]),
     // Storage's suite makes journals at random, from fixed seeds.

@@ -8,8 +8,9 @@ use super::journal::{OTHER_METRIC, holder, random_journal, small_study};
 use super::{Case, Opener};
 use crate::event::{Event, Seq};
 use crate::metric::{Direction, Score};
+use crate::query::{SortKey, TrialQuery};
 use crate::seed::SeedTree;
-use crate::storage::{Lease, Storage, StorageError, StudyId, Takeover, TrialOrder};
+use crate::storage::{Lease, Storage, StorageError, StudyId, Takeover};
 use crate::time::Timestamp;
 use crate::trial::{Trial, TrialNumber, TrialState};
 use crate::view::StudyView;
@@ -68,7 +69,7 @@ fn assert_whole(reader: &dyn Storage, study: StudyId, view: &StudyView, journal:
     assert_eq!(summary.counts, view.counts);
     assert_eq!(summary.finished, view.finished);
     assert_eq!(summary.best.map(|(number, _)| number), view.best().map(|trial| trial.number));
-    let listed = reader.trials(study, TrialOrder::Number, 0, u64::MAX)?;
+    let listed = reader.trials(study, &TrialQuery::all(SortKey::Number))?;
     assert_eq!(listed.len(), view.trials.len());
     for trial in &view.trials {
         let found = reader.trial(study, trial.number)?;
@@ -76,7 +77,7 @@ fn assert_whole(reader: &dyn Storage, study: StudyId, view: &StudyView, journal:
         assert_eq!(canonical(&listed[trial.number.index()]), canonical(trial));
         assert_reports(reader, study, trial.number, journal)?;
     }
-    let ranked = reader.trials(study, TrialOrder::Value, 0, u64::MAX)?;
+    let ranked = reader.trials(study, &TrialQuery::all(SortKey::Value))?;
     assert!(ranked.iter().map(|trial| trial.number).eq(ranking(view)), "{:?}", ranked.iter().map(|trial| trial.number.0).collect::<Vec<_>>());
     let since = journal.iter().rev().find_map(|(at, event)| match event {
         Event::RunnerStarted { .. } => Some(Some(*at)),

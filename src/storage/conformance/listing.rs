@@ -4,7 +4,8 @@ use super::journal::{created, finished, reported, started};
 use super::records::held_study;
 use super::{Case, Opener};
 use crate::metric::Direction;
-use crate::storage::{Lease, Storage, StorageError, TrialOrder};
+use crate::query::{SortKey, TrialQuery};
+use crate::storage::{Lease, Storage, StorageError};
 use crate::time::Timestamp;
 use crate::trial::{TrialNumber, TrialState};
 use crate::view::Counts;
@@ -24,8 +25,8 @@ fn complete(store: &mut dyn Storage, lease: &Lease, values: &[f64]) -> Result<()
     Ok(())
 }
 
-fn numbers(store: &dyn Storage, lease: &Lease, order: TrialOrder, offset: u64, limit: u64) -> Result<Vec<u64>, StorageError> {
-    Ok(store.trials(lease.study, order, offset, limit)?.iter().map(|trial| trial.number.0).collect())
+fn numbers(store: &dyn Storage, lease: &Lease, order: SortKey, offset: u64, limit: u64) -> Result<Vec<u64>, StorageError> {
+    Ok(store.trials(lease.study, &TrialQuery::all(order).page(offset, limit))?.iter().map(|trial| trial.number.0).collect())
 }
 
 fn empty(open: &mut Opener) -> Result<(), StorageError> {
@@ -33,7 +34,7 @@ fn empty(open: &mut Opener) -> Result<(), StorageError> {
     let lease = held_study(&mut *store, Direction::Minimize)?;
     let summary = store.summary(lease.study)?;
     assert_eq!((summary.counts, summary.best, summary.finished), (Counts::default(), None, None));
-    assert!(numbers(&*store, &lease, TrialOrder::Value, 0, 10)?.is_empty());
+    assert!(numbers(&*store, &lease, SortKey::Value, 0, 10)?.is_empty());
     assert!(store.view(lease.study)?.trials.is_empty());
     assert!(store.attempts(lease.study, None)?.is_empty());
     assert_eq!(store.studies()?.len(), 1);
@@ -84,8 +85,8 @@ fn ranking(open: &mut Opener) -> Result<(), StorageError> {
         events.extend([reported(7, 0, 1, -9.0), reported(7, 0, 2, 2.0), started(8, 0), reported(8, 0, 5, -2.0), reported(8, 0, 4, 7.0)]);
         events.extend([reported(9, 0, 1, f64::NAN), reported(11, 0, 1, f64::INFINITY), finished(11, TrialState::Pruned, None)]);
         store.append(&lease, Timestamp(2), &events)?;
-        assert_eq!(numbers(&*store, &lease, TrialOrder::Value, 0, 100)?, expected, "{direction:?}");
-        assert!(numbers(&*store, &lease, TrialOrder::Number, 0, 100)?.into_iter().eq(0..12));
+        assert_eq!(numbers(&*store, &lease, SortKey::Value, 0, 100)?, expected, "{direction:?}");
+        assert!(numbers(&*store, &lease, SortKey::Number, 0, 100)?.into_iter().eq(0..12));
     }
     Ok(())
 }
@@ -94,16 +95,16 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = held_study(&mut *store, Direction::Minimize)?;
     complete(&mut *store, &lease, &[0.3, 0.1, f64::NAN, 0.1, 0.2])?;
-    for order in [TrialOrder::Value, TrialOrder::Number] {
-        let all = numbers(&*store, &lease, order, 0, u64::MAX)?;
+    for order in [SortKey::Value, SortKey::Number, SortKey::Step] {
+        let all = numbers(&*store, &lease, order.clone(), 0, u64::MAX)?;
         let mut joined = Vec::new();
         for offset in [0, 2, 4, 6] {
-            joined.extend(numbers(&*store, &lease, order, offset, 2)?);
+            joined.extend(numbers(&*store, &lease, order.clone(), offset, 2)?);
         }
         assert_eq!(joined, all);
-        assert!(numbers(&*store, &lease, order, 0, 0)?.is_empty());
-        assert!(numbers(&*store, &lease, order, u64::MAX, u64::MAX)?.is_empty());
+        assert!(numbers(&*store, &lease, order.clone(), 0, 0)?.is_empty());
+        assert!(numbers(&*store, &lease, order.clone(), u64::MAX, u64::MAX)?.is_empty());
     }
-    assert_eq!(numbers(&*store, &lease, TrialOrder::Value, 0, 3)?, [1, 3, 4]);
+    assert_eq!(numbers(&*store, &lease, SortKey::Value, 0, 3)?, [1, 3, 4]);
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::{Case, Opener, refused};
 use crate::device::{Device, Slot};
 use crate::event::{AttemptEnd, Event, Seq};
 use crate::metric::Direction;
+use crate::query::{SortKey, TrialQuery};
 use crate::space::{Distribution, Space};
 use crate::storage::{Attempt, Lease, Storage, StorageError, StudyId, Takeover};
 use crate::study::FailureCause;
@@ -58,7 +59,7 @@ fn not_there(open: &mut Opener) -> Result<(), StorageError> {
     let is_missing = |error| matches!(error, StorageError::NoStudy { study: StudyId(5) });
     assert!(is_missing(refused(store.view(study), "the view")));
     assert!(is_missing(refused(store.summary(study), "the summary")));
-    assert!(is_missing(refused(store.trials(study, super::super::TrialOrder::Value, 0, 1), "the trials")));
+    assert!(is_missing(refused(store.trials(study, &TrialQuery::all(SortKey::Value)), "the trials")));
     assert!(is_missing(refused(store.trial(study, TrialNumber(0)), "the trial")));
     assert!(is_missing(refused(store.attempts(study, None), "the attempts")));
     assert!(is_missing(refused(store.reports(study, TrialNumber(0)), "the reports")));

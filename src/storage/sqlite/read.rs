@@ -9,7 +9,7 @@ use super::trials;
 use crate::device::Slot;
 use crate::event::{Event, Seq};
 use crate::metric::Direction;
-use crate::storage::{Attempt, HeldLease, Holder, StorageError, StoredRequest, StoredStudy, StudyId, StudySummary};
+use crate::storage::{Attempt, Curve, HeldLease, Holder, StorageError, StoredRequest, StoredStudy, StudyId, StudySummary};
 use crate::study::StudySpec;
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, TrialNumber, TrialState};
@@ -177,6 +177,36 @@ pub(super) fn reports(connection: &Connection, study: StudyId, trial: TrialNumbe
         reports.push((row.get(0)?, step, from_real(row.get(2)?)));
     }
     Ok(reports)
+}
+
+/// A metric's reports by some trials.
+pub(super) fn curves(connection: &Connection, study: StudyId, metric: &str, trials: &[TrialNumber]) -> Result<Vec<Curve>, Fault> {
+    require(connection, study)?;
+    let metric: Option<i64> = connection.prepare_cached("SELECT id FROM metric WHERE name = ?1")?.query_row([metric], |row| row.get(0)).optional()?;
+    let mut statement = connection.prepare_cached("SELECT step, value FROM report WHERE trial_id = ?1 AND metric_id = ?2 ORDER BY step")?;
+    let mut curve = |number: TrialNumber| {
+        let mut points = Vec::new();
+        if let (Some(metric), Ok(id)) = (metric, trial_id(study, number)) {
+            let mut rows = statement.query([id, metric])?;
+            while let Some(row) = rows.next()? {
+                let step = from_integer(row.get(0)?, || format!("table `report`, study {}, trial {number}", study.0))?;
+                points.push((step, from_real(row.get(1)?)));
+            }
+        }
+        Ok((number, points))
+    };
+    trials.iter().map(|number| curve(*number)).collect()
+}
+
+/// The names of the metrics that a study's trials reported.
+pub(super) fn metrics(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
+    require(connection, study)?;
+    let (first, last) = trial_ids(study);
+    let mut statement = connection.prepare_cached(
+        "SELECT name FROM metric m WHERE EXISTS (SELECT 1 FROM trial t CROSS JOIN report r
+           WHERE t.id BETWEEN ?1 AND ?2 AND r.trial_id = t.id AND r.metric_id = m.id) ORDER BY name",
+    )?;
+    Ok(statement.query_map([first, last], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
 /// The journal after `seq`.

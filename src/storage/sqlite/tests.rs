@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 use crate::metric::Direction;
 use crate::params::Params;
+use crate::query::SortKey;
 use crate::seed::SeedTree;
 use crate::storage::conformance::{self, random_journal, small_study};
 use crate::trial::{Origin, TrialState};
@@ -292,7 +293,13 @@ fn readers_see_whole_batches_while_one_writes() {
                     let _ = reader.changed().unwrap();
                     let view = reader.view(lease.study).unwrap();
                     assert!(view.trials.iter().all(|trial| trial.state == TrialState::Complete && trial.curve.len() == 1));
-                    assert!(reader.trials(lease.study, TrialOrder::Value, 0, 20).unwrap().iter().all(|trial| trial.value == Some(0.5)));
+                    assert!(
+                        reader
+                            .trials(lease.study, &TrialQuery::all(SortKey::Value).page(0, 20))
+                            .unwrap()
+                            .iter()
+                            .all(|trial| trial.value == Some(0.5))
+                    );
                     let events = reader.events_after(lease.study, cursor, u64::MAX).unwrap();
                     assert_eq!(events.len() % 3, 0);
                     cursor = events.last().map_or(cursor, |(seq, _, _)| *seq);

@@ -1,0 +1,221 @@
+//! Cases about filtered and sorted pages, counts, outcomes and curves: all stores say what a pass over the whole state says.
+
+use std::collections::BTreeMap;
+
+use rand::RngExt as _;
+use rand::seq::IndexedRandom as _;
+
+use super::journal::{METRIC, OTHER_METRIC, created, finished, holder, random_journal, reported, small_study};
+use super::records::held_study;
+use super::{Case, Opener};
+use crate::event::Event;
+use crate::metric::Direction;
+use crate::query::{Filter, Place, SortKey, TrialQuery};
+use crate::seed::{SeedTree, StreamRng};
+use crate::storage::{Outcome, OutcomeCursor, Storage, StorageError, StudyId, Takeover};
+use crate::study::StudySpec;
+use crate::time::Timestamp;
+use crate::trial::{TrialNumber, TrialState};
+use crate::view::StudyView;
+
+pub(super) const CASES: &[(&str, Case)] = &[
+    ("filtered and sorted pages are what a pass over all trials gives", pages),
+    ("outcomes since a cursor, taken together, are the whole state", outcomes),
+    ("outcomes come although clocks go backwards and the metric changes", outcomes_without_clocks),
+    ("curves and names of metrics are those that were reported", curves),
+];
+
+const TERMS: &[&str] = &[
+    "adamw",
+    "rank",
+    "e-",
+    "cuda",
+    "state:finished",
+    "state:running,queued",
+    "-state:pruned",
+    "state!=failed",
+    "device:cpu",
+    "device=cuda:0",
+    "reason:no",
+    "-reason:no",
+    "learning_rate>1e-3",
+    "learning_rate<=0.01",
+    "num_layers=4",
+    "num_layers!=2,4",
+    "num_layers>=6",
+    "optim=sgd",
+    "optim=\"adamw \\\"β\\\"\"",
+    "optim!=true",
+    "optim:w",
+    "momentum<0.5",
+    "-momentum<0.5",
+    "value<=0.5",
+    "value=nan",
+    "value!=0",
+    "last_value>0",
+    "eval_loss>0",
+    "eval_loss=inf",
+    "number>=5",
+    "number<20",
+    "step>1",
+    "seconds>0",
+    "attempts>1",
+    "failures>0",
+    "\"genauigkeit/größe\">0",
+    "-metrics.nirgends>0",
+];
+
+fn sort_keys(spec: &StudySpec) -> Vec<SortKey> {
+    let params = spec.space.dimensions().iter().map(|dimension| SortKey::Param(dimension.name.clone()));
+    let fixed = [SortKey::Value, SortKey::Number, SortKey::Step, SortKey::Seconds, SortKey::State, SortKey::Started];
+    fixed.into_iter().chain(params).chain([SortKey::Metric(OTHER_METRIC.to_owned()), SortKey::Metric("nirgends".to_owned())]).collect()
+}
+
+/// A study with a random journal.
+fn study(store: &mut dyn Storage, seed: u64, rng: &mut StreamRng) -> Result<(StudySpec, StudyId), StorageError> {
+    let direction = if seed.is_multiple_of(2) { Direction::Minimize } else { Direction::Maximize };
+    let spec = small_study(&format!("study {seed}"), direction);
+    let study = store.create_study(Timestamp(0), &spec)?;
+    let lease = store.acquire(study, &holder(1), Timestamp(0), Takeover::IfFree)?;
+    for (now, batch) in (0..).zip(random_journal(&spec, 300, rng).chunks(25)) {
+        store.append(&lease, Timestamp(now * 1_000_000), batch)?;
+    }
+    Ok((spec, study))
+}
+
+fn pages(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    for seed in 0..4 {
+        let mut rng = SeedTree::new(seed).stream("queries");
+        let (spec, study) = study(&mut *store, seed, &mut rng)?;
+        let view = store.view(study)?;
+        let keys = sort_keys(&spec);
+        let reader = open();
+        for round in 0..60 {
+            let terms: Vec<&str> = (0..rng.random_range(0..3)).filter_map(|_| TERMS.choose(&mut rng).copied()).collect();
+            // Every term is tried by itself, too.
+            let text = if seed < 2 { TERMS.get(round).map_or_else(String::new, |term| (*term).to_owned()) } else { terms.join(" ") };
+            let filter = Filter::parse_with(&text, &spec, &[OTHER_METRIC.to_owned()]).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let sort = keys[rng.random_range(0..keys.len())].clone();
+            let query = TrialQuery {
+                filter: filter.clone(),
+                sort,
+                reverse: rng.random_ratio(1, 2),
+                offset: rng.random_range(0..6),
+                limit: *[0, 1, 7, u64::MAX].choose(&mut rng).unwrap_or(&1),
+            };
+            let listed: Vec<_> = reader.trials(study, &query)?;
+            assert_eq!(listed.iter().map(|trial| trial.number.0).collect::<Vec<_>>(), expected(&view, &query), "{query:?}");
+            assert!(listed.iter().all(|trial| filter.matches(trial)), "{query:?}: what is listed is whole");
+            let passing = view.trials.iter().filter(|trial| filter.matches(trial)).count() as u64;
+            assert_eq!(reader.count(study, &filter)?, passing, "{text}");
+        }
+    }
+    Ok(())
+}
+
+fn expected(view: &StudyView, query: &TrialQuery) -> Vec<u64> {
+    let passing = view.trials.iter().filter(|trial| query.filter.matches(trial));
+    let mut places: Vec<Place> = passing.map(|trial| query.sort.place(view.direction(), trial)).collect();
+    places.sort_by(|mine, theirs| mine.compare(theirs, query.reverse));
+    let (offset, limit) = (query.offset.try_into().unwrap_or(usize::MAX), query.limit.try_into().unwrap_or(usize::MAX));
+    places.into_iter().skip(offset).take(limit).map(|place| place.number().0).collect()
+}
+
+/// Outcomes as texts, so that NaN equals NaN.
+fn told(outcomes: impl IntoIterator<Item = Outcome>) -> BTreeMap<TrialNumber, String> {
+    outcomes.into_iter().map(|outcome| (outcome.number, format!("{outcome:?}").replace("-0.0", "0.0"))).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "microseconds of a test")]
+fn whole(view: &StudyView) -> BTreeMap<TrialNumber, String> {
+    told(view.trials.iter().map(|trial| {
+        let (last_step, last_value) = trial.last().unzip();
+        let (number, state, value, params) = (trial.number, trial.state, trial.value, trial.params.clone());
+        let seconds = trial.busy_micros as f64 / 1e6;
+        Outcome { number, state, value, last_step, last_value, params, seconds, created: trial.created, finished: trial.finished }
+    }))
+}
+
+fn outcomes(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let mut rng = SeedTree::new(7).stream("outcomes");
+    let spec = small_study("s", Direction::Minimize);
+    let study = store.create_study(Timestamp(0), &spec)?;
+    let other = store.create_study(Timestamp(0), &small_study("other", Direction::Minimize))?;
+    let lease = store.acquire(study, &holder(1), Timestamp(0), Takeover::IfFree)?;
+    let other = store.acquire(other, &holder(1), Timestamp(0), Takeover::IfFree)?;
+    let events = random_journal(&spec, 400, &mut rng);
+    let mut known = BTreeMap::new();
+    let (nothing, mut cursor) = store.outcomes(study, OutcomeCursor::default())?;
+    assert!(nothing.is_empty());
+    let mut rest = events.as_slice();
+    let mut others = 0;
+    while !rest.is_empty() {
+        let (batch, later) = rest.split_at(rng.random_range(1..30).min(rest.len()));
+        rest = later;
+        store.append(&lease, Timestamp(rng.random_range(0..1000)), batch)?;
+        store.append(&other, Timestamp(3), &[created(others)])?;
+        others += 1;
+        let (changed, next) = open().outcomes(study, cursor)?;
+        let of_batch = batch.iter().filter_map(Event::trial);
+        assert!(changed.iter().all(|outcome| of_batch.clone().any(|trial| trial == outcome.number)), "only what changed comes again");
+        assert!(changed.is_sorted_by_key(|outcome| outcome.number));
+        known.extend(told(changed));
+        cursor = next;
+        assert_eq!(known, whole(&store.view(study)?));
+        assert!(open().outcomes(study, cursor)?.0.is_empty());
+    }
+    let (all, _) = open().outcomes(study, OutcomeCursor::default())?;
+    assert_eq!(told(all), known);
+    Ok(())
+}
+
+fn outcomes_without_clocks(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let lease = held_study(&mut *store, Direction::Minimize)?;
+    let other = Event::Reported {
+        trial: TrialNumber(0),
+        attempt: crate::trial::AttemptNumber(0),
+        step: 4,
+        metrics: std::iter::once((OTHER_METRIC.to_owned(), 9.0)).collect(),
+    };
+    store.append(&lease, Timestamp(1000), &[created(0), created(1), reported(0, 0, 1, 0.5), other])?;
+    let (_, cursor) = store.outcomes(lease.study, OutcomeCursor::default())?;
+    store.append(&lease, Timestamp(10), &[finished(1, TrialState::Complete, Some(f64::NAN))])?;
+    let (changed, cursor) = store.outcomes(lease.study, cursor)?;
+    let states: Vec<_> = changed.iter().map(|outcome| (outcome.number.0, outcome.state)).collect();
+    assert_eq!(states, [(1, TrialState::Complete)]);
+    assert!(changed[0].value.is_some_and(f64::is_nan));
+    let mut spec = small_study("s", Direction::Minimize);
+    spec.objectives[0].metric = OTHER_METRIC.to_owned();
+    store.update_spec(&lease, Timestamp(5), &spec)?;
+    let (changed, _) = open().outcomes(lease.study, cursor)?;
+    let last: Vec<_> = changed.iter().map(|outcome| (outcome.last_step, outcome.last_value)).collect();
+    assert_eq!(last, [(Some(4), Some(9.0)), (None, None)]);
+    Ok(())
+}
+
+fn curves(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let mut rng = SeedTree::new(3).stream("curves");
+    let (_, study) = study(&mut *store, 0, &mut rng)?;
+    let view = store.view(study)?;
+    let mut asked: Vec<TrialNumber> = view.trials.iter().map(|trial| trial.number).rev().collect();
+    asked.push(TrialNumber(5000));
+    let points = |curve: &[(u64, f64)]| curve.iter().map(|(step, value)| format!("{step} {}", value + 0.0)).collect::<Vec<_>>();
+    let read = open().curves(study, METRIC, &asked)?;
+    assert!(read.iter().map(|(number, _)| number).eq(&asked));
+    for (number, curve) in &read {
+        assert_eq!(points(curve), view.trial(*number).map_or_else(Vec::new, |trial| points(&trial.curve)), "trial {number}");
+    }
+    for (number, curve) in store.curves(study, OTHER_METRIC, &asked)? {
+        let reports = store.reports(study, number)?.into_iter().filter(|(name, ..)| name == OTHER_METRIC);
+        assert_eq!(points(&curve), points(&reports.map(|(_, step, value)| (step, value)).collect::<Vec<_>>()), "trial {number}");
+    }
+    assert!(store.curves(study, "nirgends", &asked)?.iter().all(|(_, curve)| curve.is_empty()));
+    assert_eq!(open().metrics(study)?, ["", METRIC, OTHER_METRIC, "日本 \"x\""]);
+    let empty = store.create_study(Timestamp(1), &small_study("empty", Direction::Minimize))?;
+    assert!(store.metrics(empty)?.is_empty());
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! Finds the trials of a page, or how many there are: of the others, only what the filter and the order ask for is read.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use rusqlite::{Connection, Row, params};
+
+use super::fault::Fault;
+use super::number::{from_integer, from_real, number_of, trial_id, trial_ids};
+use super::read::json;
+use super::trials::{self, param_value};
+use crate::params::Params;
+use crate::query::{Filter, Needs, Place, SortKey, TrialQuery};
+use crate::storage::StudyId;
+use crate::time::Timestamp;
+use crate::trial::{Origin, Trial, TrialState};
+
+/// A page of trials.
+pub(super) fn page(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, Fault> {
+    if query.limit == 0 {
+        return Ok(Vec::new());
+    }
+    if query.filter.is_all() && query.sort == SortKey::Number {
+        return by_number(connection, study, query);
+    }
+    let direction = trials::direction(connection, study)?;
+    let mut needs = Needs::default();
+    query.filter.add_needs(&mut needs);
+    query.sort.add_needs(&mut needs);
+    let mut places: Vec<Place> = Vec::new();
+    Scan { connection, study, needs, states: query.filter.states() }.run(|trial| {
+        if query.filter.matches(trial) {
+            places.push(query.sort.place(direction, trial));
+        }
+    })?;
+    let ids = cut(places, query).iter().map(|place| trial_id(study, place.number())).collect::<Result<Vec<_>, _>>()?;
+    trials::listed(connection, study, &ids)
+}
+
+/// The places of the page: what lies before and behind it is not sorted.
+fn cut(mut places: Vec<Place>, query: &TrialQuery) -> Vec<Place> {
+    let begin = usize::try_from(query.offset).unwrap_or(usize::MAX);
+    let end = begin.saturating_add(usize::try_from(query.limit).unwrap_or(usize::MAX));
+    if begin >= places.len() {
+        return Vec::new();
+    }
+    let compare = |mine: &Place, theirs: &Place| mine.compare(theirs, query.reverse);
+    if end < places.len() {
+        places.select_nth_unstable_by(end, compare);
+        places.truncate(end);
+    }
+    if begin > 0 {
+        places.select_nth_unstable_by(begin, compare);
+        places.drain(..begin);
+    }
+    places.sort_unstable_by(compare);
+    places
+}
+
+/// Numbers have no gaps: the page is a range of them.
+fn by_number(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, Fault> {
+    let (least, most) = trial_ids(study);
+    let newest: Option<i64> =
+        connection.prepare_cached("SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2")?.query_row([least, most], |row| row.get(0))?;
+    let Some(newest) = newest else { return Ok(Vec::new()) };
+    let offset = i64::try_from(query.offset).unwrap_or(i64::MAX);
+    let length = i64::try_from(query.limit).unwrap_or(i64::MAX);
+    if query.reverse {
+        let last = newest.saturating_sub(offset);
+        let first = last.saturating_sub(length - 1).max(least);
+        let mut page = if last < least { Vec::new() } else { trials::range(connection, study, first, last)? };
+        page.reverse();
+        return Ok(page);
+    }
+    let first = least.saturating_add(offset);
+    let last = first.saturating_add(length - 1).min(newest);
+    if first > newest { Ok(Vec::new()) } else { trials::range(connection, study, first, last) }
+}
+
+/// How many trials pass a filter.
+pub(super) fn count(connection: &Connection, study: StudyId, filter: &Filter) -> Result<u64, Fault> {
+    if filter.is_about_states_only() {
+        let (first, last) = trial_ids(study);
+        let sql = format!("SELECT count(*) FROM trial WHERE id BETWEEN ?1 AND ?2{}", state_condition(filter.states().as_deref()));
+        let count = connection.prepare_cached(&sql)?.query_row([first, last], |row| row.get(0))?;
+        return from_integer(count, || format!("table `trial`, study {}", study.0));
+    }
+    let mut needs = Needs::default();
+    filter.add_needs(&mut needs);
+    let mut count = 0;
+    Scan { connection, study, needs, states: filter.states() }.run(|trial| count += u64::from(filter.matches(trial)))?;
+    Ok(count)
+}
+
+/// SQL for being in one of these states; the words are the store's own.
+fn state_condition(states: Option<&[TrialState]>) -> String {
+    let Some(states) = states else { return String::new() };
+    let words: Vec<String> = states.iter().map(|state| format!("'{}'", state.as_str())).collect();
+    format!(" AND state IN ({})", words.join(", "))
+}
+
+/// A pass over a study's trials that reads what is needed and nothing else.
+struct Scan<'a> {
+    connection: &'a Connection,
+    study: StudyId,
+    needs: Needs,
+    states: Option<Vec<TrialState>>,
+}
+
+impl Scan<'_> {
+    /// Hands out the trials by number, each filled as far as needed.
+    fn run(self, mut take: impl FnMut(&Trial)) -> Result<(), Fault> {
+        let (first, last) = trial_ids(self.study);
+        let names = self.dimensions()?;
+        let wanted: Vec<(&str, Vec<i64>)> = match self.needs.all_params {
+            true => Vec::new(),
+            false => self.needs.params.iter().map(|name| (name.as_str(), indices(&names, name))).collect(),
+        };
+        let sql = self.sql(&wanted);
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let mut rows = statement.query(params![first, last])?;
+        let mut all_params =
+            self.connection.prepare_cached("SELECT trial_id, dimension, value FROM param WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id")?;
+        let mut all_params = if self.needs.all_params { Some(all_params.query([first, last])?) } else { None };
+        // A parameter's row that was read, and belongs to a trial that comes later.
+        let mut ahead: Option<(i64, i64, String)> = None;
+        while let Some(row) = rows.next()? {
+            let mut trial = sparse(row, self.needs.metrics)?;
+            for (column, (name, _)) in (FIXED_COLUMNS..).zip(&wanted) {
+                if let Some(text) = row.get_ref(column)?.as_str_or_null().map_err(rusqlite::Error::from)? {
+                    let place = || format!("table `param`, study {}, trial {}", self.study.0, trial.number);
+                    let value = param_value(text, place)?;
+                    trial.params.insert(*name, value);
+                }
+            }
+            if let Some(rows) = &mut all_params {
+                let id = trial_id(self.study, trial.number)?;
+                loop {
+                    if ahead.as_ref().is_none_or(|(owner, ..)| *owner < id) {
+                        ahead = match rows.next()? {
+                            Some(row) => Some((row.get(0)?, row.get(1)?, row.get(2)?)),
+                            None => break,
+                        };
+                    }
+                    match ahead.take_if(|(owner, ..)| *owner <= id) {
+                        None => break,
+                        Some((owner, dimension, text)) if owner == id => {
+                            let place = || format!("table `param`, study {}, trial {}, dimension {dimension}", self.study.0, trial.number);
+                            let name = names.get(&dimension).ok_or_else(|| Fault::corrupt(place(), "there is no such dimension"))?;
+                            let value = param_value(&text, place)?;
+                            trial.params.insert(name.as_str(), value);
+                        }
+                        Some(_) => {}
+                    }
+                }
+            }
+            take(&trial);
+        }
+        Ok(())
+    }
+
+    fn dimensions(&self) -> Result<BTreeMap<i64, String>, Fault> {
+        let mut statement = self.connection.prepare_cached("SELECT idx, name FROM dimension WHERE study_id = ?1")?;
+        Ok(statement.query_map([self.study.0], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
+    }
+
+    fn sql(&self, params: &[(&str, Vec<i64>)]) -> String {
+        let column = |wanted: bool, name: &'static str| if wanted { name } else { "NULL" };
+        let Needs { value, metrics, words, .. } = self.needs;
+        let mut sql = format!(
+            "SELECT t.id, t.state, t.last_step, t.last_value, t.attempts, t.failures, t.started_at, t.busy_micros, {}, {}, {}, {}, {}",
+            column(value, "v.trial_id"),
+            column(value, "v.value"),
+            column(words, "t.device"),
+            column(words, "t.reason"),
+            column(metrics, "t.last_metrics"),
+        );
+        for (_, indices) in params {
+            let indices: Vec<String> = indices.iter().map(i64::to_string).collect();
+            let _ = write!(sql, ", (SELECT p.value FROM param p WHERE p.trial_id = t.id AND p.dimension IN ({}))", indices.join(", "));
+        }
+        let join = if value { "LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0" } else { "" };
+        let states = state_condition(self.states.as_deref());
+        let _ = write!(sql, " FROM trial t {join} WHERE t.id BETWEEN ?1 AND ?2{states} ORDER BY t.id");
+        sql
+    }
+}
+
+/// How many columns come before those of parameters.
+const FIXED_COLUMNS: usize = 13;
+
+/// All versions of a parameter.
+fn indices(names: &BTreeMap<i64, String>, name: &str) -> Vec<i64> {
+    names.iter().filter(|(_, known)| *known == name).map(|(index, _)| *index).collect()
+}
+
+/// A trial with what the row says; of its curve, the last point.
+fn sparse(row: &Row<'_>, with_metrics: bool) -> Result<Trial, Fault> {
+    let id: i64 = row.get(0)?;
+    let place = |column: &str| format!("table `trial`, id {id}, column `{column}`");
+    let word = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
+    let last_step = row.get::<_, Option<i64>>(2)?.map(|step| from_integer(step, || place("last_step"))).transpose()?;
+    let device = row.get_ref(10)?.as_str_or_null().map_err(rusqlite::Error::from)?.map(str::parse).transpose();
+    let last_metrics = match with_metrics {
+        true => json(row.get_ref(12)?.as_str().map_err(rusqlite::Error::from)?, || place("last_metrics"))?,
+        false => Default::default(),
+    };
+    Ok(Trial {
+        number: number_of(id),
+        params: Params::new(),
+        origin: Origin::Enqueued(0),
+        state: TrialState::from_word(word).ok_or_else(|| Fault::corrupt(place("state"), format!("`{word}` is not a state")))?,
+        value: if row.get::<_, Option<i64>>(8)?.is_some() { Some(from_real(row.get(9)?)) } else { None },
+        curve: match last_step {
+            Some(step) => vec![(step, from_real(row.get(3)?))],
+            None => Vec::new(),
+        },
+        last_metrics,
+        decisions: Vec::new(),
+        checkpoints: Vec::new(),
+        attempts: from_integer(row.get(4)?, || place("attempts"))?,
+        failures: from_integer(row.get(5)?, || place("failures"))?,
+        device: device.map_err(|unknown| Fault::corrupt(place("device"), unknown))?,
+        until: None,
+        reason: row.get(11)?,
+        created: Timestamp(0),
+        started: row.get::<_, Option<i64>>(6)?.map(Timestamp),
+        finished: None,
+        busy_micros: row.get(7)?,
+    })
+}
