@@ -1,5 +1,6 @@
 //! The command line: what can be typed, and which verb does it; one file a verb.
 
+mod ask_tell;
 mod best;
 mod check;
 mod console;
@@ -106,6 +107,8 @@ pub enum Verb {
     Stop(stop::StopArguments),
     /// Kill one running trial; it counts as failed
     Kill(kill::KillArguments),
+    /// Search for a program that runs the trials itself: JSON lines in and out
+    AskTell(ask_tell::AskTellArguments),
     /// List the devices of this machine and which of them can be used
     Devices(devices::DevicesArguments),
     /// List samplers, pruners or tasks with their options
@@ -188,6 +191,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Predict(arguments) => predict::predict(arguments, console),
         Verb::Stop(arguments) => stop::stop(arguments, console),
         Verb::Kill(arguments) => kill::kill(arguments, console),
+        Verb::AskTell(arguments) => ask_tell::ask_tell(arguments, console),
         Verb::Devices(arguments) => devices::devices(arguments, console),
         Verb::List(arguments) => list::list(arguments, console),
         Verb::Schema => schema::schema(console),

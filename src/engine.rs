@@ -4,6 +4,7 @@
 //! turn durable in one transaction *before* carrying out any other effect of that turn.
 
 mod ask;
+mod demand;
 mod retention;
 pub mod simulator;
 mod stop;
@@ -12,6 +13,9 @@ mod tell;
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
+
+use demand::Filling;
+pub use demand::{TellError, Told};
 
 use crate::checkpoint::Checkpoint;
 use crate::device::Slot;
@@ -255,6 +259,7 @@ pub struct Engine {
     enqueued: u64,
     exhausted: bool,
     failed_before: u64,
+    filling: Filling,
     phase: Phase,
     begun: Timestamp,
     now: Timestamp,
@@ -287,6 +292,7 @@ impl Engine {
             enqueued,
             exhausted: false,
             failed_before: view.counts.failed,
+            filling: Filling::Always,
             phase: Phase::Waiting,
             view,
             begun: Timestamp::default(),
@@ -315,7 +321,10 @@ impl Engine {
             Input::Tick => {}
         }
         self.mind_deadlines();
-        self.fill_slots();
+        match self.filling {
+            Filling::Always => self.fill_slots(),
+            Filling::OnDemand => self.end_if_drained(),
+        }
         std::mem::take(&mut self.effects)
     }
 

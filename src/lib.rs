@@ -45,7 +45,8 @@
 //! | | [`storage`] | the store: in memory or one SQLite file |
 //! | | [`paths`], [`wire`] | where trials' files lie; the lines that runner and child exchange |
 //! | 2 decisions | [`engine`] | the whole search as a state machine without a clock, files or processes |
-//! | 3 the world | [`processes`] | process trees of Linux: who lives, and killing all of it |
+//! | 3 the world | [`ask_tell`] | a study whose trials another program runs, line by line |
+//! | | [`processes`] | process trees of Linux: who lives, and killing all of it |
 //! | | [`runner`] | the one loop: waits, asks the engine, writes, then acts |
 //! | | [`reporters`], [`tui`] | lines and tables for people and programs; the live leaderboard |
 //! | | [`export`] | the best trial as a directory, written all or nothing |
@@ -123,6 +124,7 @@
 //!   and the schema leave room for them.
 
 pub mod arguments;
+pub mod ask_tell;
 pub mod checkpoint;
 pub mod cli;
 pub mod config;

@@ -21,7 +21,6 @@ pub const LATER: &[&str] = &[
     "continue",
     "note",
     "track",
-    "ask-tell",
     "doctor",
     "du",
     "gc",

@@ -16,6 +16,11 @@ pub(super) const DEFAULT_SAMPLER: &str = "tpe";
 /// The pruner of a study that names none.
 pub(super) const DEFAULT_PRUNER: &str = "none";
 
+/// The sampler of a study that names none, as it is stored.
+pub fn default_sampler() -> PolicySpec {
+    samplers::resolve(DEFAULT_SAMPLER, BTreeMap::new()).expect("the default is in the table, and has no options to be wrong")
+}
+
 /// A policy as the study stores it, with the places its messages point at.
 pub(super) struct Chosen {
     /// Name and options.

@@ -35,7 +35,7 @@ const SYNONYMS: &[(&str, &str)] = &[
 ];
 
 /// The one of `candidates` that `word` most likely means, if any is near.
-pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let candidates: Vec<&str> = candidates.into_iter().collect();
     let plain = word.to_lowercase().replace(['-', ' '], "_");
     if let Some(same) = candidates.iter().find(|candidate| candidate.to_lowercase().replace('-', "_") == plain) {
@@ -55,7 +55,7 @@ pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
 }
 
 /// `a`, `b` and `c` in backticks.
-pub(super) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 

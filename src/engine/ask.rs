@@ -30,7 +30,7 @@ impl Engine {
         self.end_if_idle();
     }
 
-    fn next_trial(&mut self) -> Result<Option<TrialNumber>, String> {
+    pub(super) fn next_trial(&mut self) -> Result<Option<TrialNumber>, String> {
         if let Some(waiting) = self.queue.first() {
             return Ok(Some(*waiting));
         }
@@ -117,7 +117,7 @@ impl Engine {
         Ok(drawn)
     }
 
-    fn start(&mut self, index: usize, number: TrialNumber) {
+    pub(super) fn start(&mut self, index: usize, number: TrialNumber) {
         let trial = self.view.trial(number).expect("a trial in the queue is in the view");
         let attempt = AttemptNumber(trial.attempts);
         let until = trial.until.or_else(|| if trial.attempts == 0 { self.pruner.first_rung(number) } else { None });

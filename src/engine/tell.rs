@@ -115,7 +115,7 @@ impl Engine {
         self.emit(Event::TrialQueued { trial: number, until: trial.until, reason: format!("{why}; goes on {place}") });
     }
 
-    fn retry_or_fail(&mut self, number: TrialNumber, cause: FailureCause, message: String) {
+    pub(super) fn retry_or_fail(&mut self, number: TrialNumber, cause: FailureCause, message: String) {
         let failures = self.view.trial(number).map_or(0, |trial| trial.failures);
         if self.spec.retry.on.contains(&cause) && failures <= self.spec.retry.max {
             self.requeue(number, &format!("{message} (retry {failures} of {})", self.spec.retry.max));

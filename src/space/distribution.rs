@@ -1,5 +1,7 @@
 //! The set of values one parameter can take, and its maps to numbers and to the unit interval.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::params::Value;
@@ -145,10 +147,9 @@ impl Distribution {
         if choices.is_empty() {
             return Err(DistributionError::NoChoices);
         }
-        for (index, choice) in choices.iter().enumerate() {
-            if choices[..index].iter().any(|earlier| earlier.same(choice)) {
-                return Err(DistributionError::Twice { choice: choice.clone() });
-            }
+        let mut seen = BTreeSet::new();
+        if let Some(choice) = choices.iter().find(|choice| !seen.insert(Meaning::of(choice))) {
+            return Err(DistributionError::Twice { choice: choice.clone() });
         }
         Ok(Distribution::Choice { choices })
     }
@@ -266,6 +267,25 @@ impl Distribution {
     }
 }
 
+/// What a value means, ordered: equal for values that are the [same](Value::same).
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Meaning<'a> {
+    Flag(bool),
+    /// The bits of a number; both zeros have those of `0.0`.
+    Number(u64),
+    Text(&'a str),
+}
+
+impl<'a> Meaning<'a> {
+    fn of(value: &'a Value) -> Self {
+        match value {
+            Value::Bool(flag) => Meaning::Flag(*flag),
+            Value::Text(text) => Meaning::Text(text),
+            Value::Int(_) | Value::Float(_) => Meaning::Number((value.as_number().unwrap_or_default() + 0.0).to_bits()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,5 +350,7 @@ mod tests {
         assert!(Distribution::int(1, 8, Scale::Linear, 0).is_err());
         assert!(Distribution::choice(vec![]).is_err());
         assert!(Distribution::choice(vec![Value::Int(1), Value::Float(1.0)]).is_err());
+        assert!(Distribution::choice(vec![Value::Int(0), Value::Float(-0.0)]).is_err());
+        assert!(Distribution::choice(vec![Value::Int(1), Value::Bool(true), "1".into()]).is_ok());
     }
 }

@@ -55,6 +55,7 @@ const MODULES: &[Module] = &[
     ("pruners", Policies, &["policy", "samplers"]),
     ("config", Policies, &["arguments", "policy", "pruners", "samplers"]),
     ("engine", Decisions, &[]),
+    ("ask_tell", World, &[]),
     ("processes", World, &[]),
     ("reporters", World, &[]),
     ("tui", World, &["reporters"]),
@@ -129,7 +130,7 @@ const EXCEPTIONS: &[(&str, &[&str])] = &[
 ];
 
 /// Modules above layer 2 that keep its rules: times come with what they are told, and they write where they are told.
-const AS_PURE: &[&str] = &["reporters"];
+const AS_PURE: &[&str] = &["ask_tell", "reporters"];
 
 /// Randomness that no seed repeats has no place anywhere.
 const DICE: &[&str] = &["thread_rng", "rand::rng()", "rand::random", "from_os_rng", "from_entropy", "OsRng", "SysRng", "getrandom", "RandomState"];

@@ -1,0 +1,59 @@
+//! Lines between two streams: each is read whole or refused whole, answered once, and the answer is flushed.
+
+use std::io::{self, BufRead, Read as _, Write};
+
+use super::{Refusal, Session, refused};
+
+/// Longest line that is read, in bytes: what is longer is skipped without being kept.
+pub const LONGEST_LINE: u64 = 8 << 20;
+
+/// How much memory is kept from one line to the next.
+const KEPT: usize = 64 << 10;
+
+/// Answers the lines of `input` on `output` until it ends or `quit` is said. A last line without an end is a line.
+///
+/// # Errors
+/// A stream cannot be read or written.
+pub fn serve(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
+    let mut session = Session::new();
+    let mut line = Vec::new();
+    while !session.has_quit() {
+        let answer = match read_line(&mut input, &mut line)? {
+            Read::End => break,
+            Read::TooLong => refused(&Refusal(format!("the line is longer than {LONGEST_LINE} bytes"))),
+            Read::Line => match std::str::from_utf8(&line) {
+                Ok(text) => session.answer(text),
+                Err(error) => refused(&Refusal(format!("the line is not UTF-8 text: byte {} is not a character", error.valid_up_to() + 1))),
+            },
+        };
+        output.write_all(answer.as_bytes())?;
+        output.write_all(b"\n")?;
+        output.flush()?;
+        line.shrink_to(KEPT);
+    }
+    Ok(())
+}
+
+enum Read {
+    Line,
+    TooLong,
+    End,
+}
+
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Read> {
+    line.clear();
+    let taken = input.by_ref().take(LONGEST_LINE + 1).read_until(b'\n', line)?;
+    if taken == 0 {
+        return Ok(Read::End);
+    }
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    } else if line.len() as u64 > LONGEST_LINE {
+        input.skip_until(b'\n')?;
+        return Ok(Read::TooLong);
+    }
+    if line.last() == Some(&b'\r') {
+        line.pop();
+    }
+    Ok(Read::Line)
+}
