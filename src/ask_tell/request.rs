@@ -54,7 +54,7 @@ impl Request {
         };
         fields.command = known;
         match known {
-            "init" => return Ok(Request::Init(Box::new(fields))),
+            "init" => Ok(Request::Init(Box::new(fields))),
             "ask" => fields.end(&[]).map(|()| Request::Ask),
             "best" => fields.end(&[]).map(|()| Request::Best),
             "quit" => fields.end(&[]).map(|()| Request::Quit),

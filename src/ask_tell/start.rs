@@ -75,11 +75,10 @@ fn direction(init: &mut Fields) -> Result<Direction, Refusal> {
     }
 }
 
-fn policy(
-    init: &mut Fields,
-    key: &'static str,
-    resolve: fn(&str, BTreeMap<String, Json>) -> Result<PolicySpec, Vec<PolicyProblem>>,
-) -> Result<Option<PolicySpec>, Refusal> {
+/// How a table of policies takes one as written.
+type Resolve = fn(&str, BTreeMap<String, Json>) -> Result<PolicySpec, Vec<PolicyProblem>>;
+
+fn policy(init: &mut Fields, key: &'static str, resolve: Resolve) -> Result<Option<PolicySpec>, Refusal> {
     let Some(json) = init.take(key) else { return Ok(None) };
     let Json::Object(object) = json else {
         return Err(Refusal(format!("`{key}` is {}: write {{\"type\":\"..\"}} with its options beside", kind(&json))));
