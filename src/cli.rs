@@ -3,6 +3,7 @@
 mod ask_tell;
 mod best;
 mod check;
+mod completions;
 mod console;
 mod devices;
 mod exit;
@@ -11,8 +12,10 @@ mod kill;
 mod list;
 mod logs;
 mod ls;
+mod man;
 mod named_study;
 mod not_built;
+mod output;
 mod predict;
 mod run;
 mod schema;
@@ -30,10 +33,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub use console::{Console, Talk, life};
 pub use exit::{Exit, Failure};
+
+/// Where the store is unless the command line or the environment says otherwise.
+const DEFAULT_STORE: &str = "runs/hpsearch.db";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,7 +74,7 @@ pub struct CommandLine {
 #[derive(Clone, Debug, Args)]
 pub struct Common {
     /// The store: one file that holds all studies
-    #[arg(long, global = true, value_name = "PATH", env = "HPSEARCH_STORE", default_value = "runs/hpsearch.db", help_heading = "Global options")]
+    #[arg(long, global = true, value_name = "PATH", env = "HPSEARCH_STORE", hide_env_values = true, default_value = DEFAULT_STORE, help_heading = "Global options")]
     pub store: PathBuf,
     /// Print results and errors only
     #[arg(short, long, global = true, help_heading = "Global options")]
@@ -76,6 +82,12 @@ pub struct Common {
     /// Say more
     #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet", help_heading = "Global options")]
     pub verbose: u8,
+    /// Show tables whole, wider than the terminal
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub wide: bool,
+    /// Do not show long output in $PAGER
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub no_pager: bool,
 }
 
 /// What to do.
@@ -116,6 +128,10 @@ pub enum Verb {
     /// Print the JSON Schema of the study file, for editors
     #[command(after_help = "Examples:\n  hpsearch schema > study.schema.json")]
     Schema,
+    /// Print what a shell needs to complete command lines
+    Completions(completions::CompletionsArguments),
+    /// Show the manual, or install its pages
+    Man(man::ManArguments),
     /// Internal: the process that runs trials
     #[command(hide = true)]
     Worker(WorkerArguments),
@@ -143,11 +159,15 @@ pub fn main() -> ExitCode {
     if let Some(code) = worker() {
         return code;
     }
+    completions::answer(CommandLine::command);
     let command_line = match CommandLine::try_parse() {
         Ok(command_line) => command_line,
         Err(error) => return refuse(&error),
     };
     let mut console = Console::new(&command_line.common);
+    if prints_long(&command_line.verb) {
+        console.page();
+    }
     let done = dispatch(&command_line.verb, &mut console);
     // What was printed before an error stays printed.
     let exit = match (done, console.finish()) {
@@ -195,7 +215,18 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Devices(arguments) => devices::devices(arguments, console),
         Verb::List(arguments) => list::list(arguments, console),
         Verb::Schema => schema::schema(console),
+        Verb::Completions(arguments) => completions::completions(arguments, console),
+        Verb::Man(arguments) => man::man(arguments, console),
         Verb::Worker(_) => Ok(Exit::Done),
+    }
+}
+
+/// Whether a verb's result is text to read, perhaps longer than the screen.
+fn prints_long(verb: &Verb) -> bool {
+    match verb {
+        Verb::Logs(arguments) => !arguments.follow,
+        Verb::Ls(_) | Verb::Show(_) | Verb::Trials(_) | Verb::Best(_) | Verb::Devices(_) | Verb::List(_) | Verb::Schema => true,
+        _ => false,
     }
 }
 
@@ -215,7 +246,6 @@ fn refuse(error: &clap::Error) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

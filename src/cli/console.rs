@@ -1,19 +1,20 @@
 //! What every verb works with: where the store is, and what it may print where.
 
 use std::env;
-use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::exit::Failure;
+use super::output::{Output, Paging};
 use super::{Common, OutputForm};
 use crate::processes;
 use crate::reporters::table::{Column, Room, write_table};
-use crate::reporters::wording::HolderLife;
+use crate::reporters::wording::{HolderLife, count};
 use crate::storage::Holder;
 use crate::storage::sqlite::{SqliteReader, SqliteStore};
-use crate::tui::Look;
+use crate::tui::{Look, Palette};
 
 /// How much is said on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,31 +33,51 @@ pub struct Console {
     pub store: PathBuf,
     /// How much is said.
     pub talk: Talk,
-    /// Results go here; flushed by [`Console::finish`].
-    pub out: BufWriter<StdoutLock<'static>>,
+    /// Results go here; finished by [`Console::finish`].
+    pub out: Output,
     /// The width of tables.
     pub room: Room,
-    /// The characters and colours of the terminal.
+    /// The characters and colours of what is printed.
     pub look: Look,
+    paging: Option<Paging>,
 }
+
+/// The width of what is drawn where no terminal says one.
+const PIPE_COLUMNS: usize = 80;
 
 impl Console {
     /// The console of this process.
     pub fn new(common: &Common) -> Self {
-        let stdout = io::stdout();
-        let room = if stdout.is_terminal() { Room::Columns(terminal_width()) } else { Room::Unlimited };
+        let is_terminal = io::stdout().is_terminal();
+        let variable = |name: &str| env::var(name).ok();
+        let (columns, rows) = if is_terminal { terminal_size() } else { (PIPE_COLUMNS, 0) };
         let talk = match (common.quiet, common.verbose) {
             (true, _) => Talk::Quiet,
             (false, 0) => Talk::Normal,
             (false, _) => Talk::Verbose,
         };
+        let look = Look { palette: palette(variable, is_terminal), ..Look::from_environment(variable) };
+        let is_paged = is_terminal && !common.no_pager && io::stdin().is_terminal();
         Console {
             store: common.store.clone(),
             talk,
-            out: BufWriter::new(stdout.lock()),
-            room,
-            look: Look::from_environment(|name| env::var(name).ok()),
+            out: Output::new(),
+            room: if is_terminal && !common.wide { Room::Columns(columns) } else { Room::Unlimited },
+            look,
+            paging: if is_paged { Paging::from_environment(variable, (columns, rows)) } else { None },
         }
+    }
+
+    /// From now on, what is longer than the terminal goes through the person's pager.
+    pub fn page(&mut self) {
+        if let Some(paging) = self.paging.take() {
+            self.out.page(paging);
+        }
+    }
+
+    /// The width of what is drawn to fit: the terminal's, 80 columns in a pipe.
+    pub fn columns(&self) -> usize {
+        if io::stdout().is_terminal() { terminal_size().0 } else { PIPE_COLUMNS }
     }
 
     /// The store for reading.
@@ -84,14 +105,18 @@ impl Console {
         Ok(writeln!(self.out, "{text}")?)
     }
 
-    /// Prints a table.
+    /// Prints a table; columns that do not fit the terminal are said to be left out.
     pub fn table(&mut self, columns: &[Column]) -> Result<(), Failure> {
-        Ok(write_table(&mut self.out, columns, self.room, self.look.charset.cut())?)
+        let left_out = write_table(&mut self.out, columns, self.room, self.look.charset.cut())?;
+        if left_out > 0 {
+            writeln!(self.out, "{} left out: --wide shows all", count(left_out as u64, "column"))?;
+        }
+        Ok(())
     }
 
-    /// Prints the last bytes.
+    /// Prints the last bytes, and waits for the pager.
     pub fn finish(&mut self) -> Result<(), Failure> {
-        Ok(self.out.flush()?)
+        Ok(self.out.finish()?)
     }
 }
 
@@ -101,9 +126,21 @@ impl From<bool> for OutputForm {
     }
 }
 
-fn terminal_width() -> usize {
-    let asked = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
-    asked.or_else(|| crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns))).filter(|columns| *columns > 0).unwrap_or(80)
+/// Columns and rows; what the system does not say is 80 by 24.
+fn terminal_size() -> (usize, usize) {
+    let asked = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let (columns, rows) = crossterm::terminal::size().map_or((0, 0), |(columns, rows)| (usize::from(columns), usize::from(rows)));
+    let known = |size: usize, otherwise| if size > 0 { size } else { otherwise };
+    (known(asked.unwrap_or(columns), PIPE_COLUMNS), known(rows, 24))
+}
+
+/// Whether what is printed has colours: never with `NO_COLOR`, always with `CLICOLOR_FORCE`, else on terminals that have any.
+fn palette(variable: impl Fn(&str) -> Option<String>, is_terminal: bool) -> Palette {
+    let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
+    let is_forced = variable("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
+    let is_dumb = variable("TERM").is_some_and(|term| term == "dumb");
+    let is_refused = variable("CLICOLOR").is_some_and(|value| value == "0");
+    if !is_set("NO_COLOR") && (is_forced || (is_terminal && !is_dumb && !is_refused)) { Palette::Colours } else { Palette::Monochrome }
 }
 
 /// Whether a study's runner lives; on another host nobody can tell, and it is taken to.
@@ -115,4 +152,22 @@ pub fn life(holder: &Holder) -> HolderLife {
 pub fn shown(path: &Path) -> String {
     let below = env::current_dir().ok().and_then(|current| path.strip_prefix(current).ok().map(Path::to_owned));
     below.unwrap_or_else(|| path.to_owned()).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_unless_the_environment_says_otherwise() {
+        let palette = |set: &[(&str, &str)], is_terminal| {
+            let variable = |name: &str| set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+            palette(variable, is_terminal) == Palette::Colours
+        };
+        assert!(palette(&[], true) && !palette(&[], false));
+        assert!(palette(&[("CLICOLOR_FORCE", "1")], false) && !palette(&[("CLICOLOR_FORCE", "0")], false));
+        assert!(!palette(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], true));
+        assert!(palette(&[("NO_COLOR", "")], true));
+        assert!(!palette(&[("TERM", "dumb")], true) && !palette(&[("CLICOLOR", "0")], true));
+    }
 }

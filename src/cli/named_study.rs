@@ -51,7 +51,7 @@ fn unknown(reader: &dyn StorageReader, name: &str) -> Result<Failure, Failure> {
 }
 
 /// The one of `names` that `name` most likely means, if any is near.
-fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names
         .map(|known| (strsim::jaro_winkler(name, known), known))
         .filter(|(likeness, _)| *likeness > 0.8)

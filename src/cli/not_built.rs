@@ -25,8 +25,6 @@ pub const LATER: &[&str] = &[
     "du",
     "gc",
     "verify",
-    "completions",
-    "man",
 ];
 
 /// The refusal.

@@ -12,7 +12,7 @@ use super::check::prepare_data;
 use super::console::{Console, Talk, life, shown};
 use super::exit::{Exit, Failure};
 use super::export::export_trial;
-use super::starter;
+use super::{DEFAULT_STORE, starter};
 use crate::config::{self, ChangeClass, Look};
 use crate::engine::{Input, Outcome};
 use crate::reporters::wording::{count, number};
@@ -281,7 +281,7 @@ fn conclude(
 
 /// ` --store PATH`, where it is not the default one.
 fn store_option(console: &Console) -> String {
-    if console.store == Path::new("runs/hpsearch.db") { String::new() } else { format!(" --store {}", console.store.display()) }
+    if console.store == Path::new(DEFAULT_STORE) { String::new() } else { format!(" --store {}", console.store.display()) }
 }
 
 impl From<RunnerError> for Failure {

@@ -21,13 +21,21 @@ pub struct Column {
     title: String,
     align: Align,
     cells: Vec<String>,
+    is_optional: bool,
 }
 
 impl Column {
     /// A column of these cells, top to bottom.
     pub fn new(title: impl Into<String>, align: Align, cells: Vec<String>) -> Self {
         let cells = if align == Align::Point { aligned_at_point(cells) } else { cells };
-        Column { title: title.into(), align, cells }
+        Column { title: title.into(), align, cells, is_optional: false }
+    }
+
+    /// The same column, left out where the table is too wide for the terminal even with its texts cut; the rightmost first.
+    #[must_use]
+    pub fn optional(mut self) -> Self {
+        self.is_optional = true;
+        self
     }
 
     /// The width of its widest cell, title included.
@@ -77,32 +85,42 @@ pub enum Room {
 /// No text column is cut below this.
 const NARROWEST: usize = 8;
 
-/// Writes titles and rows, two spaces between columns.
-pub fn write_table(out: &mut dyn Write, columns: &[Column], room: Room, cut: &str) -> io::Result<()> {
-    let widths = fitted_widths(columns, room);
-    let rows = columns.iter().map(|column| column.cells.len()).max().unwrap_or(0);
+/// Writes titles and rows, two spaces between columns; how many columns were left out because they did not fit.
+pub fn write_table(out: &mut dyn Write, columns: &[Column], room: Room, cut: &str) -> io::Result<usize> {
+    let mut shown: Vec<&Column> = columns.iter().collect();
+    let mut widths = fitted_widths(&shown, room);
+    while let (Room::Columns(room), Some(last)) = (room, shown.iter().rposition(|column| column.is_optional))
+        && total(&widths) > room
+    {
+        shown.remove(last);
+        widths = fitted_widths(&shown, Room::Columns(room));
+    }
+    let rows = shown.iter().map(|column| column.cells.len()).max().unwrap_or(0);
     let line = |text: &dyn Fn(&Column, usize) -> String| {
-        let cells: Vec<String> = columns.iter().zip(&widths).map(|(column, width)| text(column, *width)).collect();
+        let cells: Vec<String> = shown.iter().zip(&widths).map(|(column, width)| text(column, *width)).collect();
         cells.join("  ")
     };
     writeln!(out, "{}", line(&|column, width| column.title(width, cut)).trim_end())?;
     for row in 0..rows {
         writeln!(out, "{}", line(&|column, width| column.cell(row, width, cut)).trim_end())?;
     }
-    Ok(())
+    Ok(columns.len() - shown.len())
 }
 
-fn fitted_widths(columns: &[Column], room: Room) -> Vec<usize> {
-    let mut widths: Vec<usize> = columns.iter().map(Column::width).collect();
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
+}
+
+fn fitted_widths(columns: &[&Column], room: Room) -> Vec<usize> {
+    let mut widths: Vec<usize> = columns.iter().map(|column| column.width()).collect();
     let Room::Columns(room) = room else {
         return widths;
     };
     loop {
-        let total = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
         let widest =
             (0..widths.len()).filter(|index| columns[*index].align == Align::Left && widths[*index] > NARROWEST).max_by_key(|index| widths[*index]);
         match widest {
-            Some(widest) if total > room => widths[widest] -= 1,
+            Some(widest) if total(&widths) > room => widths[widest] -= 1,
             _ => return widths,
         }
     }
@@ -126,6 +144,20 @@ mod tests {
     #[test]
     fn numbers_stand_at_their_point_and_text_is_cut_to_fit() {
         assert_eq!(written(Room::Columns(24)), "trial   loss  name\n    7  0.184  学習率の…\n   12    NaN  plain\n");
+    }
+
+    #[test]
+    fn optional_columns_are_left_out_from_the_right_once_cutting_is_not_enough() {
+        let number = |title: &str| Column::new(title, Align::Right, vec!["1234567".into()]);
+        let columns = [number("a"), number("b").optional(), number("c").optional(), Column::new("why", Align::Left, vec!["a long sentence".into()])];
+        let written = |room| {
+            let mut out = Vec::new();
+            let left_out = write_table(&mut out, &columns, Room::Columns(room), "…").unwrap();
+            (String::from_utf8(out).unwrap(), left_out)
+        };
+        assert_eq!(written(36), ("      a        b        c  why\n1234567  1234567  1234567  a long s…\n".to_owned(), 0));
+        assert_eq!(written(30), ("      a        b  why\n1234567  1234567  a long sent…\n".to_owned(), 1));
+        assert_eq!(written(10), ("      a  why\n1234567  a long …\n".to_owned(), 2));
     }
 
     #[test]

@@ -83,10 +83,12 @@ const CRATES: &[(&str, &[&str])] = &[
     // The command line asks for the terminal's width; the screens take it through ratatui.
     ("crossterm", &["cli/console"]),
     ("clap", &["cli"]),
+    ("clap_complete", &["cli/completions"]),
+    ("clap_mangen", &["cli/man"]),
     ("sysinfo", &["cli/devices"]),
     ("jiff", &["cli"]),
     // The screen notices a signal that ends the program, so that the terminal is put back first.
-    ("signal_hook", &["runner/signals", "cli/run", "tui"]),
+    ("signal_hook", &["runner/signals", "cli/output", "cli/run", "tui"]),
     ("crossbeam_channel", &["runner", "worker", "cli/run"]),
     // Storage asks what file system a directory is on.
     ("rustix", &["processes", "worker", "storage/sqlite/filesystem", "tui", "cli/run"]),

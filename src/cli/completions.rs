@@ -1,0 +1,119 @@
+//! `hpsearch completions`: what a shell needs to complete command lines, the studies of the store included.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Command, ValueEnum};
+use clap_complete::CompleteEnv;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
+use clap_complete::env::Shells;
+
+use super::console::Console;
+use super::exit::{Exit, Failure};
+use crate::reporters::wording::one_line;
+use crate::storage::StorageReader;
+use crate::storage::sqlite::SqliteReader;
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch completions bash > ~/.local/share/bash-completion/completions/hpsearch
+  hpsearch completions zsh > ~/.zfunc/_hpsearch      # with ~/.zfunc in $fpath
+  hpsearch completions fish > ~/.config/fish/completions/hpsearch.fish
+
+The script asks `hpsearch` at every TAB, so it knows the studies of the store.
+Write it again after an update.";
+
+/// A shell that completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// bash
+    Bash,
+    /// zsh
+    Zsh,
+    /// fish
+    Fish,
+    /// elvish
+    Elvish,
+    /// PowerShell
+    Powershell,
+}
+
+impl Shell {
+    fn name(self) -> &'static str {
+        match self {
+            Shell::Bash => "bash",
+            Shell::Zsh => "zsh",
+            Shell::Fish => "fish",
+            Shell::Elvish => "elvish",
+            Shell::Powershell => "powershell",
+        }
+    }
+}
+
+/// What `hpsearch completions` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CompletionsArguments {
+    /// The shell
+    #[arg(hide_possible_values = true, value_name = "bash|zsh|fish|elvish|powershell")]
+    pub shell: Shell,
+}
+
+/// The variable by which the shell's script asks this program.
+const VARIABLE: &str = "HPSEARCH_COMPLETE";
+
+/// Prints the shell's script.
+pub fn completions(arguments: &CompletionsArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let shells = Shells::builtins();
+    let name = arguments.shell.name();
+    let shell = shells.completer(name).ok_or_else(|| Failure::new(Exit::Internal, format!("completions for {name} are not known")))?;
+    shell.write_registration(VARIABLE, "hpsearch", "hpsearch", "hpsearch", &mut console.out)?;
+    Ok(Exit::Done)
+}
+
+/// Answers the shell's script, if it is asking.
+pub fn answer(command: fn() -> Command) {
+    if env::var_os(VARIABLE).is_some() {
+        CompleteEnv::with_factory(move || with_studies(command())).var(VARIABLE).complete();
+    }
+}
+
+/// The command line with studies completed wherever one is named.
+fn with_studies(command: Command) -> Command {
+    command.mut_subcommands(|verb| {
+        let is_study = |id: &str| id == "study" || id == "words";
+        let named: Vec<String> = verb.get_arguments().map(|argument| argument.get_id().to_string()).filter(|id| is_study(id)).collect();
+        named.into_iter().fold(verb, |verb, id| {
+            verb.mut_arg(id, |argument| {
+                let is_file = argument.get_value_names().is_some_and(|names| names.iter().any(|name| name.ends_with(".toml")));
+                let completer = if is_file { ArgValueCompleter::new(study_files) } else { ArgValueCompleter::new(studies) };
+                argument.add(completer)
+            })
+        })
+    })
+}
+
+fn studies(current: &OsStr) -> Vec<CompletionCandidate> {
+    let start = current.to_string_lossy();
+    let names = SqliteReader::open(&store()).and_then(|reader| reader.studies()).unwrap_or_default();
+    let named = names.into_iter().filter(|study| study.spec.name.starts_with(&*start)).map(|study| {
+        let objective = study.spec.objective();
+        let help = format!("{} {}", objective.direction.as_str(), one_line(&objective.metric));
+        CompletionCandidate::new(study.spec.name).help(Some(help.into()))
+    });
+    named.chain(study_files(current)).collect()
+}
+
+fn study_files(current: &OsStr) -> Vec<CompletionCandidate> {
+    PathCompleter::any().filter(|path| path.is_dir() || path.extension().is_some_and(|extension| extension == "toml")).complete(current)
+}
+
+/// The store that the unfinished command line means.
+fn store() -> PathBuf {
+    let words: Vec<_> = env::args_os().collect();
+    let given = words.iter().position(|word| word == "--store").and_then(|at| words.get(at + 1)).cloned();
+    let joined = words.iter().find_map(|word| word.to_str()?.strip_prefix("--store=").map(Into::into));
+    let path = given.or(joined).or_else(|| env::var_os("HPSEARCH_STORE"));
+    path.map_or_else(|| Path::new(super::DEFAULT_STORE).to_owned(), PathBuf::from)
+}
