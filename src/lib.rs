@@ -47,6 +47,7 @@
 //! | 2 decisions | [`engine`] | the whole search as a state machine without a clock, files or processes |
 //! | 3 the world | [`ask_tell`] | a study whose trials another program runs, line by line |
 //! | | [`processes`] | process trees of Linux: who lives, and killing all of it |
+//! | | [`monitor`] | what the machine's devices are and do |
 //! | | [`runner`] | the one loop: waits, asks the engine, writes, then acts |
 //! | | [`reporters`], [`tui`] | lines and tables for people and programs; the live leaderboard |
 //! | | [`export`] | the best trial as a directory, written all or nothing |
@@ -135,6 +136,7 @@ pub mod export;
 pub mod history;
 pub mod library;
 pub mod metric;
+pub mod monitor;
 pub mod params;
 pub mod paths;
 pub mod policy;

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use clap::Args;
 use serde::Serialize;
-use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
+use crate::monitor::{Gpu, Memory, NoGpus, Processor, gibibytes, glance};
 use crate::reporters::table::{Align, Column};
 use crate::reporters::wording::one_line;
 
@@ -29,68 +29,132 @@ struct Listing {
     devices: Vec<Found>,
 }
 
-/// A device of this machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A device of this machine; what it does not tell is left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct Found {
-    /// Its name in the study file.
-    name: String,
+    /// Its name in the study file; a GPU that CUDA hides has none.
+    name: Option<String>,
     /// What it is.
     description: String,
     /// Whether the built-in trainer of this binary can use it.
     usable: bool,
     /// One sentence about that.
-    note: &'static str,
+    note: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_total_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_used_bytes: Option<u64>,
+    /// From 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    utilisation: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature_celsius: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    power_watts: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    power_limit_watts: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uuid: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    driver: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compute_capability: Option<String>,
 }
 
 /// Lists the devices.
 pub fn devices(arguments: &DevicesArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let mut devices = vec![processor()];
+    let machine = glance(std::env::var("CUDA_VISIBLE_DEVICES").ok().as_deref());
+    let mut devices = vec![processor(&machine.processor)];
     devices.extend(ndarray());
-    devices.extend(nvidia(Path::new("/proc/driver/nvidia/gpus"), Path::new("/dev")));
+    let no_gpus = match &machine.gpus {
+        Ok(gpus) => {
+            devices.extend(gpus.iter().map(nvidia));
+            gpus.is_empty().then(|| "the NVIDIA driver finds no GPU".to_owned())
+        }
+        Err(why) => {
+            let seen = without_library(Path::new("/proc/driver/nvidia/gpus"), Path::new("/dev"));
+            let said = (seen.is_empty() || !matches!(why, NoGpus::NotBuilt)).then(|| why.to_string());
+            devices.extend(seen);
+            said
+        }
+    };
     match OutputForm::from(arguments.json) {
         OutputForm::Json => console.json(&Listing { version: VERSION, devices })?,
         OutputForm::Text => {
-            let cells = |cell: &dyn Fn(&Found) -> String| devices.iter().map(cell).collect::<Vec<_>>();
-            console.table(&[
-                Column::new("device", Align::Left, cells(&|device| device.name.clone())),
-                Column::new("what", Align::Left, cells(&|device| one_line(&device.description))),
-                Column::new("built-in trainer", Align::Left, cells(&|device| device.note.to_owned())),
-            ])?;
-            if !devices.iter().any(|device| device.name.starts_with("cuda")) {
-                console.say("no NVIDIA GPU is visible to this process");
+            console.table(&columns(&devices))?;
+            if let Some(why) = no_gpus {
+                console.say(&format!("no NVIDIA GPU is listed: {why}"));
             }
         }
     }
     Ok(Exit::Done)
 }
 
-fn processor() -> Found {
-    let what = RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing()).with_memory(MemoryRefreshKind::nothing().with_ram());
-    // What the system does not say is left out.
-    let system = System::new_with_specifics(what).ok();
-    let brand = system.as_ref().and_then(|system| Some(system.cpus().first()?.brand().trim().to_owned()));
-    let model = brand.filter(|brand| !brand.is_empty());
-    let memory = system.map_or(0, |system| system.total_memory());
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let description = format!("{}, {cores} cores, {} of memory", model.unwrap_or_else(|| "processor".to_owned()), gibibytes(memory));
-    if cfg!(feature = "train") {
-        Found { name: "cpu".to_owned(), description, usable: true, note: "can use it" }
-    } else {
-        Found { name: "cpu".to_owned(), description, usable: false, note: "this binary was built without it; commands run" }
+fn columns(devices: &[Found]) -> Vec<Column> {
+    let cells = |cell: &dyn Fn(&Found) -> Option<String>| devices.iter().map(|device| cell(device).unwrap_or_default()).collect::<Vec<_>>();
+    let memory = |device: &Found| Some(format!("{:.1} of {:.1} GiB", gibibytes(device.memory_used_bytes?), gibibytes(device.memory_total_bytes?)));
+    let watts = |device: &Found| Some(format!("{:.0} W", device.power_watts?));
+    let columns = [
+        Column::new("device", Align::Left, cells(&|device| device.name.clone().or(Some("-".to_owned())))),
+        Column::new("what", Align::Left, cells(&|device| Some(one_line(&device.description)))),
+        Column::new("built-in trainer", Align::Left, cells(&|device| Some(device.note.clone()))),
+        Column::new("memory", Align::Right, cells(&memory)),
+        Column::new("busy", Align::Right, cells(&|device| Some(format!("{:.0} %", device.utilisation? * 100.0)))).optional(),
+        Column::new("heat", Align::Right, cells(&|device| Some(format!("{} °C", device.temperature_celsius?)))).optional(),
+        Column::new("power", Align::Right, cells(&watts)).optional(),
+    ];
+    columns.into_iter().filter(|column| column.cells_width() > 0).collect()
+}
+
+fn processor(processor: &Processor) -> Found {
+    let name = if processor.name.is_empty() { "processor" } else { &processor.name };
+    let note = if cfg!(feature = "train") { "can use it" } else { "this binary was built without it; commands run" };
+    Found {
+        name: Some("cpu".to_owned()),
+        description: format!("{name}, {} cores", processor.cores),
+        usable: cfg!(feature = "train"),
+        note: note.to_owned(),
+        memory_total_bytes: Some(processor.memory.total),
+        memory_used_bytes: Some(processor.memory.used),
+        ..Found::default()
     }
 }
 
 fn ndarray() -> Option<Found> {
     cfg!(feature = "ndarray").then(|| Found {
-        name: "ndarray".to_owned(),
+        name: Some("ndarray".to_owned()),
         description: "the processor, through a second backend".to_owned(),
         usable: true,
-        note: "can use it; `cpu` is faster",
+        note: "can use it; `cpu` is faster".to_owned(),
+        ..Found::default()
     })
 }
 
-/// NVIDIA GPUs: by the driver's own list, else (in containers it may be hidden) by their device files.
-fn nvidia(gpus: &Path, dev: &Path) -> Vec<Found> {
+/// What there is to say about a GPU that works.
+const CUDA_NOTE: &str = if cfg!(feature = "cuda") { "can use it" } else { "this binary was built without `cuda`; commands run" };
+
+fn nvidia(gpu: &Gpu) -> Found {
+    let description = if gpu.name.is_empty() { format!("NVIDIA GPU number {}", gpu.index) } else { gpu.name.clone() };
+    Found {
+        name: gpu.cuda.map(|index| format!("cuda:{index}")),
+        description,
+        usable: gpu.trouble.is_none() && cfg!(feature = "cuda"),
+        note: gpu.trouble.clone().unwrap_or_else(|| CUDA_NOTE.to_owned()),
+        memory_total_bytes: gpu.memory.map(|Memory { total, .. }| total),
+        memory_used_bytes: gpu.memory.map(|Memory { used, .. }| used),
+        utilisation: gpu.utilisation,
+        temperature_celsius: gpu.temperature,
+        power_watts: gpu.power,
+        power_limit_watts: gpu.power_limit,
+        uuid: Some(gpu.uuid.clone()).filter(|uuid| !uuid.is_empty()),
+        driver: Some(gpu.driver.clone()).filter(|driver| !driver.is_empty()),
+        compute_capability: gpu.compute_capability.map(|(major, minor)| format!("{major}.{minor}")),
+    }
+}
+
+/// NVIDIA GPUs where the driver's library is not to be had: by its list in `/proc`, else (in containers that may be hidden)
+/// by their device files.
+fn without_library(gpus: &Path, dev: &Path) -> Vec<Found> {
     let mut names: Vec<(u32, String)> = entries(gpus)
         .into_iter()
         .filter_map(|gpu| fs::read_to_string(gpus.join(gpu).join("information")).ok())
@@ -102,11 +166,16 @@ fn nvidia(gpus: &Path, dev: &Path) -> Vec<Found> {
         names = minors.map(|minor: u32| (minor, "NVIDIA GPU".to_owned())).collect();
     }
     names.sort();
-    let note = if cfg!(feature = "cuda") { "can use it" } else { "this binary was built without `cuda`; commands run" };
     // CUDA numbers the visible devices from 0, whatever their device files are called.
     (0..)
         .zip(names)
-        .map(|(index, (_, description))| Found { name: format!("cuda:{index}"), description, usable: cfg!(feature = "cuda"), note })
+        .map(|(index, (_, description))| Found {
+            name: Some(format!("cuda:{index}")),
+            description,
+            usable: cfg!(feature = "cuda"),
+            note: CUDA_NOTE.to_owned(),
+            ..Found::default()
+        })
         .collect()
 }
 
@@ -131,11 +200,6 @@ fn field<'a>(information: &'a str, name: &str) -> Option<&'a str> {
     information.lines().find_map(|line| line.split_once(':').filter(|(key, _)| key.trim() == name)).map(|(_, value)| value.trim())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
-fn gibibytes(bytes: u64) -> String {
-    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,8 +211,8 @@ mod tests {
             fs::create_dir(directory.path().join(bus)).unwrap();
             fs::write(directory.path().join(bus).join("information"), format!("Model: \t\t {model}\nIRQ: 1\nDevice Minor: \t {minor}\n")).unwrap();
         }
-        let found = nvidia(directory.path(), Path::new("/nowhere"));
-        let named: Vec<(&str, &str)> = found.iter().map(|device| (device.name.as_str(), device.description.as_str())).collect();
+        let found = without_library(directory.path(), Path::new("/nowhere"));
+        let named: Vec<(&str, &str)> = found.iter().map(|device| (device.name.as_deref().unwrap(), device.description.as_str())).collect();
         assert_eq!(named, [("cuda:0", "NVIDIA L4"), ("cuda:1", "NVIDIA H200")]);
     }
 
@@ -158,6 +222,23 @@ mod tests {
         for file in ["nvidia0", "nvidia3", "nvidiactl", "nvidia-uvm", "null"] {
             fs::write(directory.path().join(file), "").unwrap();
         }
-        assert_eq!(nvidia(Path::new("/nowhere"), directory.path()).len(), 2);
+        assert_eq!(without_library(Path::new("/nowhere"), directory.path()).len(), 2);
+    }
+
+    #[test]
+    fn a_gpu_that_cannot_be_used_says_why_and_one_that_cuda_hides_has_no_name() {
+        let hidden = Gpu { index: 1, name: "NVIDIA L4".into(), trouble: Some("hidden by CUDA_VISIBLE_DEVICES".into()), ..Gpu::default() };
+        let found = nvidia(&hidden);
+        assert_eq!((found.name, found.usable, found.note.as_str()), (None, false, "hidden by CUDA_VISIBLE_DEVICES"));
+        let lost = nvidia(&Gpu { index: 3, trouble: Some("lost".into()), ..Gpu::default() });
+        assert_eq!(lost.description, "NVIDIA GPU number 3");
+    }
+
+    #[test]
+    fn what_a_device_does_not_tell_leaves_no_column() {
+        let plain = |found: &[Found]| columns(found).len();
+        assert_eq!(plain(&[processor(&Processor::default())]), 4);
+        let gpu = Gpu { cuda: Some(0), name: "NVIDIA L4".into(), temperature: Some(40), power: Some(30.5), ..Gpu::default() };
+        assert_eq!(plain(&[processor(&Processor::default()), nvidia(&gpu)]), 6);
     }
 }

@@ -73,7 +73,7 @@ impl Engine {
                     Some(Leaving::Pausing(reason)) => reason,
                     _ => message.unwrap_or_else(|| "paused".to_owned()),
                 };
-                self.emit(Event::TrialPaused { trial: number, reason, hold: None });
+                self.emit(Event::TrialPaused { trial: number, reason });
             }
             (AttemptEnd::Stopped, leaving) => {
                 let reason = match leaving {

@@ -58,6 +58,7 @@ const MODULES: &[Module] = &[
     ("ask_tell", World, &[]),
     ("processes", World, &[]),
     ("reporters", World, &[]),
+    ("monitor", World, &[]),
     ("tui", World, &["reporters"]),
     ("export", World, &[]),
     ("runner", World, &["processes", "reporters"]),
@@ -85,7 +86,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("clap_complete", &["cli/completions"]),
     ("clap_mangen", &["cli/man"]),
-    ("sysinfo", &["cli/devices"]),
+    ("sysinfo", &["monitor"]),
+    ("nvml_wrapper", &["monitor"]),
     ("jiff", &["cli"]),
     // The screen notices a signal that ends the program, so that the terminal is put back first.
     ("signal_hook", &["runner/signals", "cli/output", "cli/run", "tui"]),
@@ -127,8 +129,6 @@ const EXCEPTIONS: &[(&str, &[&str])] = &[
     ("config/diagnostic", &["terminal", "environment"]),
     // A store is a file, and waits for one that another process is about to create.
     ("storage/sqlite", &["files", "threads"]),
-    // The copy that is kept before a migration.
-    ("storage/sqlite/backup", &["files"]),
     // Where the files lie that a network file system would damage.
     ("storage/sqlite/filesystem", &["files"]),
 ];
