@@ -94,7 +94,7 @@ impl Study {
 
     fn new(name: &str, metric: &str, direction: Direction) -> Self {
         let mut spec = StudySpec::new(name, metric, direction, Space::default(), Program::Inline);
-        spec.sampler = PolicySpec::named("tpe-independent");
+        spec.sampler = PolicySpec::named("auto");
         Study { spec, dimensions: Vec::new(), store: None, threads: 1, problem: None }
     }
 
@@ -138,7 +138,7 @@ impl Study {
         self
     }
 
-    /// Who proposes; `tpe-independent` by default.
+    /// Who proposes; `auto` by default.
     pub fn sampler(mut self, sampler: PolicySpec) -> Self {
         self.spec.sampler = sampler;
         self

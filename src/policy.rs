@@ -264,10 +264,18 @@ mod tests {
 
     #[test]
     fn an_alias_is_stored_under_the_name_it_stands_for() {
-        let spec = samplers::resolve("tpe", options(&[("gamma", json!(0.2))])).unwrap();
-        assert_eq!((spec.name.as_str(), spec.alias.as_deref()), ("tpe-independent", Some("tpe")));
-        assert_eq!(spec.float("gamma", 0.1), 0.2);
+        static ENTRIES: &[Entry<()>] = &[Entry { name: "halving", aliases: &["sha"], summary: "", version: 3, options: &[], build: () }];
+        let spec = Table { kind: "pruner", entries: ENTRIES, not_yet: &[] }.resolve("sha", BTreeMap::new()).unwrap();
+        assert_eq!((spec.name.as_str(), spec.alias.as_deref(), spec.version), ("halving", Some("sha"), 3));
         assert_eq!(samplers::resolve("random", BTreeMap::new()).unwrap().alias, None);
+    }
+
+    #[test]
+    fn studies_stored_when_tpe_meant_the_independent_one_keep_it() {
+        let stored = r#"{"name":"tpe-independent","alias":"tpe","version":1,"options":{"gamma":0.2}}"#;
+        let spec: PolicySpec = serde_json::from_str(stored).unwrap();
+        assert_eq!(samplers::find(&spec.name).unwrap().name, "tpe-independent");
+        assert_eq!(samplers::resolve("tpe", BTreeMap::new()).unwrap().name, "tpe");
     }
 
     #[test]

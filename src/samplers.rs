@@ -1,9 +1,15 @@
 //! Samplers propose the next point of the search space; each is one file and one line of [`SAMPLERS`].
 
+mod auto;
 pub mod conformance;
+mod cube;
 mod grid;
 mod lattice;
+mod normal;
 mod random;
+mod ranking;
+mod start;
+mod tpe;
 mod tpe_independent;
 
 use std::collections::BTreeMap;
@@ -27,6 +33,17 @@ pub struct Ask<'a> {
     pub number: TrialNumber,
     /// Values that are already decided (an enqueued configuration); the sampler draws the rest.
     pub fixed: &'a Params,
+    /// Trials the study may have, where that is limited.
+    pub budget: Option<u64>,
+}
+
+/// Which sampler draws, where one sampler leaves that to others, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Its name in the table.
+    pub sampler: &'static str,
+    /// One sentence.
+    pub reason: String,
 }
 
 /// What a sampler can do.
@@ -69,6 +86,11 @@ pub trait Sampler: Send {
     /// A point of `ask.space` that keeps `ask.fixed`. A function of its arguments: the same space, history, number and
     /// stream give the same point. `None`: every point was proposed.
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError>;
+
+    /// Who draws the next point, if it is not this sampler itself. A function of `ask`, as `suggest` is.
+    fn choice(&self, _ask: &Ask<'_>) -> Option<Choice> {
+        None
+    }
 }
 
 /// Builds a sampler for a space from checked options.
@@ -78,10 +100,10 @@ pub type BuildSampler = fn(&PolicySpec, &Space) -> Result<Box<dyn Sampler>, Poli
 pub type SamplerEntry = Entry<BuildSampler>;
 
 /// All samplers.
-pub static SAMPLERS: &[SamplerEntry] = &[grid::ENTRY, random::ENTRY, tpe_independent::ENTRY];
+pub static SAMPLERS: &[SamplerEntry] = &[auto::ENTRY, grid::ENTRY, random::ENTRY, self::tpe::ENTRY, tpe_independent::ENTRY];
 
 /// Names of the study file whose samplers are not built yet.
-pub static NOT_YET: &[&str] = &["auto", "gp", "cmaes", "qmc", "nsga2"];
+pub static NOT_YET: &[&str] = &["gp", "cmaes", "qmc", "nsga2"];
 
 static TABLE: Table<BuildSampler> = Table { kind: "sampler", entries: SAMPLERS, not_yet: NOT_YET };
 

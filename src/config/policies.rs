@@ -11,8 +11,8 @@ use crate::pruners;
 use crate::samplers;
 use crate::study::PolicySpec;
 
-/// The sampler of a study that names none. The contract's default is `auto`, which is not built yet.
-pub(super) const DEFAULT_SAMPLER: &str = "tpe";
+/// The sampler of a study that names none.
+pub(super) const DEFAULT_SAMPLER: &str = "auto";
 /// The pruner of a study that names none.
 pub(super) const DEFAULT_PRUNER: &str = "none";
 
@@ -105,20 +105,17 @@ pub(super) fn read(kind: Kind, written: Option<(&Table, Place)>, problems: &mut 
         }
         Ok(_) => None,
         Err(found) => {
-            problems.extend(found.into_iter().map(|problem| located(kind, name, problem, place, &options)));
+            problems.extend(found.into_iter().map(|problem| located(problem, place, &options)));
             None
         }
     }
 }
 
-fn located(kind: Kind, name: &str, problem: PolicyProblem, place: Place, options: &[&Entry]) -> Diagnostic {
+fn located(problem: PolicyProblem, place: Place, options: &[&Entry]) -> Diagnostic {
     let entry = problem.key.as_ref().and_then(|key| options.iter().find(|entry| entry.key == *key));
     let known_key = problem.message.starts_with(&format!("`{}`:", problem.key.as_deref().unwrap_or_default()));
     let place = entry.map_or(place, |entry| if known_key { entry.value.place } else { entry.place });
     let mut diagnostic = Diagnostic::error(place, problem.message);
     diagnostic.help.extend(problem.help);
-    if name == "auto" && matches!(kind, Kind::Sampler) {
-        return diagnostic.help(format!("write type = \"{DEFAULT_SAMPLER}\", or leave [sampler] out"));
-    }
     diagnostic
 }

@@ -81,13 +81,13 @@ impl Engine {
     fn create(&mut self) -> Result<Option<TrialNumber>, String> {
         let number = TrialNumber(self.view.trials.len() as u64);
         let enqueued = usize::try_from(self.enqueued).ok().and_then(|index| self.spec.enqueue.get(index)).cloned();
-        let Some(params) = self.draw(number, enqueued.as_ref())? else {
+        let Some((params, sampler)) = self.draw(number, enqueued.as_ref())? else {
             self.exhausted = true;
             return Ok(None);
         };
         let origin = match enqueued {
             Some(_) => Origin::Enqueued(self.enqueued),
-            None => Origin::Sampled(self.spec.sampler.name.clone()),
+            None => Origin::Sampled(sampler),
         };
         self.enqueued += u64::from(matches!(origin, Origin::Enqueued(_)));
         self.seen.insert(params.fingerprint());
@@ -95,15 +95,16 @@ impl Engine {
         Ok(Some(number))
     }
 
-    /// A point for trial `number`; points that were tried are drawn again a few times.
-    fn draw(&self, number: TrialNumber, enqueued: Option<&Params>) -> Result<Option<Params>, String> {
+    /// A point for trial `number`, and the sampler that drew it; points that were tried are drawn again a few times.
+    fn draw(&self, number: TrialNumber, enqueued: Option<&Params>) -> Result<Option<(Params, String)>, String> {
         let nothing = Params::new();
         let fixed = enqueued.unwrap_or(&nothing);
-        let ask = Ask { space: &self.spec.space, history: History::new(&self.view), number, fixed };
+        let ask = Ask { space: &self.spec.space, history: History::new(&self.view), number, fixed, budget: self.spec.budget.trials };
+        let sampler = self.sampler.choice(&ask).map_or_else(|| self.spec.sampler.name.clone(), |choice| choice.sampler.to_owned());
         let mut rng = self.seeds.stream(&format!("sampler/{number}"));
         let mut drawn = None;
         for _ in 0..DRAWS {
-            let Some(params) = self.sampler.suggest(&ask, &mut rng).map_err(|error| error.to_string())? else { return Ok(drawn) };
+            let Some(params) = self.sampler.suggest(&ask, &mut rng).map_err(|error| error.to_string())? else { break };
             self.spec
                 .space
                 .check(&params)
@@ -114,7 +115,7 @@ impl Engine {
                 break;
             }
         }
-        Ok(drawn)
+        Ok(drawn.map(|params| (params, sampler)))
     }
 
     pub(super) fn start(&mut self, index: usize, number: TrialNumber) {

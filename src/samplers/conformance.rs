@@ -89,7 +89,13 @@ impl Suite<'_> {
         let random = super::random::Random;
         let mut trials = Vec::new();
         for number in 0..length {
-            let ask = Ask { space: self.space, history: History::of(&[], Direction::Minimize), number: TrialNumber(number), fixed: &Params::new() };
+            let ask = Ask {
+                space: self.space,
+                history: History::of(&[], Direction::Minimize),
+                number: TrialNumber(number),
+                fixed: &Params::new(),
+                budget: None,
+            };
             let mut rng = SeedTree::new(11).stream(&format!("sampler/{number}"));
             let point = random.suggest(&ask, &mut rng).map_err(|error| error.to_string())?.unwrap_or_default();
             trials.push(kind.trial(number, point));
@@ -142,7 +148,7 @@ impl Suite<'_> {
     }
 
     fn suggest(&self, trials: &[Trial], number: u64, fixed: &Params) -> Result<Option<Params>, String> {
-        let ask = Ask { space: self.space, history: History::of(trials, Direction::Minimize), number: TrialNumber(number), fixed };
+        let ask = Ask { space: self.space, history: History::of(trials, Direction::Minimize), number: TrialNumber(number), fixed, budget: None };
         let mut rng = SeedTree::new(1).stream(&format!("sampler/{number}"));
         let answer = self.sampler.suggest(&ask, &mut rng).or_else(|error| self.fails(error.to_string()))?;
         match answer.as_ref().map(|point| self.space.check(point)) {

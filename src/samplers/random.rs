@@ -46,7 +46,13 @@ mod tests {
         let space = Space::new(vec![dimension("x", distribution, &[])]).unwrap();
         let tree = SeedTree::new(7);
         let draw = |number| {
-            let ask = Ask { space: &space, history: History::of(&[], Direction::Minimize), number: TrialNumber(number), fixed: &Params::new() };
+            let ask = Ask {
+                space: &space,
+                history: History::of(&[], Direction::Minimize),
+                number: TrialNumber(number),
+                fixed: &Params::new(),
+                budget: None,
+            };
             Random.suggest(&ask, &mut tree.stream(&format!("sampler/{number}"))).unwrap().unwrap().remove("x").unwrap()
         };
         (0..DRAWS).map(draw).collect()

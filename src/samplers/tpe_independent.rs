@@ -1,21 +1,18 @@
 //! Tree-structured Parzen estimators, one for each parameter, by the `tpe` crate.
 
-use rand::seq::SliceRandom as _;
-use rand::{RngExt as _, SeedableRng as _};
+use rand::RngExt as _;
 
-use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError};
-use crate::history::History;
-use crate::metric::Score;
+use super::ranking::Ranking;
+use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError, start};
 use crate::params::{Params, Value};
 use crate::policy::{OptionKind, OptionSpec};
 use crate::seed::StreamRng;
-use crate::space::{Dimension, Distribution, Space};
+use crate::space::{Dimension, Distribution};
 use crate::study::PolicySpec;
-use crate::trial::{Trial, TrialNumber, TrialState};
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "tpe-independent",
-    aliases: &["tpe"],
+    aliases: &[],
     summary: "learns where good values of each parameter lie, one parameter at a time (TPE)",
     version: 1,
     options: &[
@@ -84,13 +81,13 @@ impl Sampler for TpeIndependent {
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         let ranking = Ranking::new(ask.history);
         let starting = ranking.informed < self.startup_trials.max(1);
-        let stratified = is_wide(ask.space);
+        let stratified = start::is_wide(ask.space);
         let point = ask.space.assemble(ask.fixed, |dimension, _| {
             if let Some(only) = only_value(&dimension.distribution) {
                 return Ok(only);
             }
             if starting {
-                let unit = if stratified { startup_unit(dimension, ask, self.startup_trials, rng) } else { rng.random() };
+                let unit = if stratified { start::unit(dimension, ask, self.startup_trials, rng) } else { rng.random() };
                 return Ok(dimension.distribution.from_unit(unit));
             }
             self.learned(dimension, &ranking, rng)
@@ -105,65 +102,6 @@ fn internal(error: impl std::fmt::Display) -> SamplerError {
 
 fn only_value(distribution: &Distribution) -> Option<Value> {
     (distribution.cardinality() == Some(1)).then(|| distribution.nth(0)).flatten()
-}
-
-/// Whether free draws hardly ever repeat a point. Where they do, whoever asks again for a point that was not tried yet
-/// must not be sent to the same part of every axis each time.
-fn is_wide(space: &Space) -> bool {
-    space.dimensions().iter().any(|dimension| dimension.distribution.cardinality().is_none_or(|count| count > 1000))
-}
-
-/// Trials from best to worst, ready to be told by rank.
-struct Ranking<'a> {
-    trials: Vec<&'a Trial>,
-    /// How many of them, from the front, are complete or pruned: those that may count as good.
-    informed: u64,
-    /// These and the failed.
-    answered: u64,
-}
-
-impl<'a> Ranking<'a> {
-    /// Complete trials by value (NaN last); then pruned ones, those that got furthest first and of these the best last
-    /// report (Optuna's order); then the failed; then all that have no answer yet. Ties by number.
-    fn new(history: History<'a>) -> Self {
-        let mut keyed: Vec<(Place, &Trial)> = history.trials().iter().map(|trial| (Place::of(&history, trial), trial)).collect();
-        keyed.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.number.cmp(&b.1.number)));
-        let informed = keyed.iter().take_while(|(place, _)| place.class <= Class::Pruned).count() as u64;
-        let answered = keyed.iter().take_while(|(place, _)| place.class <= Class::Failed).count() as u64;
-        Ranking { trials: keyed.into_iter().map(|(_, trial)| trial).collect(), informed, answered }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Class {
-    Complete,
-    Pruned,
-    Failed,
-    Unanswered,
-}
-
-/// Where a trial stands among all: smaller is better.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    class: Class,
-    /// Pruned: steps short of the longest possible.
-    short_by: u64,
-    score: Score,
-}
-
-impl Place {
-    fn of(history: &History<'_>, trial: &Trial) -> Self {
-        let worst = history.score(f64::NAN);
-        match trial.state {
-            TrialState::Complete => Place { class: Class::Complete, short_by: 0, score: history.final_score(trial).unwrap_or(worst) },
-            TrialState::Pruned => match trial.last() {
-                Some((step, value)) => Place { class: Class::Pruned, short_by: u64::MAX - step, score: history.score(value) },
-                None => Place { class: Class::Pruned, short_by: u64::MAX, score: worst },
-            },
-            TrialState::Failed => Place { class: Class::Failed, short_by: 0, score: worst },
-            TrialState::Queued | TrialState::Running | TrialState::Paused => Place { class: Class::Unanswered, short_by: 0, score: worst },
-        }
-    }
 }
 
 /// How a parameter's values look to the `tpe` crate, whose ranges exclude their upper bound.
@@ -242,45 +180,16 @@ fn thin<T: Copy>(values: &mut Vec<T>, bad: std::ops::Range<usize>) {
     values.splice(bad, selection);
 }
 
-/// A start-up draw in `[0, 1)`: the trials 0 to `startup - 1` fall into different ones of `startup` equal parts of each
-/// axis (a Latin hypercube), later ones anywhere.
-///
-/// Which trial gets which part must be known to all of them without being stored. Trial 0 is drawn freely; its values,
-/// which differ from seed to seed, are the key of the permutation that deals the remaining parts out.
-#[expect(clippy::cast_precision_loss, reason = "numbers of start-up trials")]
-fn startup_unit(dimension: &Dimension, ask: &Ask<'_>, startup: u64, rng: &mut StreamRng) -> f64 {
-    let within: f64 = rng.random();
-    let first = ask.history.trials().first().filter(|trial| trial.number == TrialNumber(0));
-    match first {
-        Some(first) if (1..startup).contains(&ask.number.0) => {
-            let part = startup_part(dimension, &first.params, ask.number.0, startup);
-            (part as f64 + within) / startup as f64
-        }
-        _ => within,
-    }
-}
-
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part's index, clamped")]
-fn startup_part(dimension: &Dimension, first: &Params, number: u64, startup: u64) -> u64 {
-    let key = blake3::hash(format!("start-up of {}: {}", dimension.name, first.fingerprint()).as_bytes());
-    let mut parts: Vec<u64> = (0..startup).collect();
-    parts.shuffle(&mut StreamRng::from_seed(*key.as_bytes()));
-    if let Some(unit) = first.get(&dimension.name).and_then(|value| dimension.distribution.to_unit(value)) {
-        let taken = ((unit * startup as f64) as u64).min(startup - 1);
-        parts.retain(|part| *part != taken);
-        return parts[number as usize - 1];
-    }
-    parts[number as usize]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::History;
     use crate::metric::Direction;
     use crate::samplers::conformance::{dimension, trial_of};
     use crate::samplers::random::Random;
     use crate::seed::SeedTree;
-    use crate::space::Scale;
+    use crate::space::{Scale, Space};
+    use crate::trial::{Trial, TrialNumber, TrialState};
 
     fn defaults() -> TpeIndependent {
         TpeIndependent::new(&ENTRY.defaults())
@@ -288,7 +197,7 @@ mod tests {
 
     fn ask(sampler: &dyn Sampler, space: &Space, trials: &[Trial], seed: u64) -> Params {
         let number = TrialNumber(trials.len() as u64);
-        let ask = Ask { space, history: History::of(trials, Direction::Minimize), number, fixed: &Params::new() };
+        let ask = Ask { space, history: History::of(trials, Direction::Minimize), number, fixed: &Params::new(), budget: None };
         sampler.suggest(&ask, &mut SeedTree::new(seed).stream(&format!("sampler/{number}"))).unwrap().unwrap()
     }
 
@@ -380,32 +289,6 @@ mod tests {
             trials.iter().map(|trial| number(&trial.params, "x").round() as i64).collect::<Vec<_>>()
         };
         assert_ne!(design(0), design(1));
-    }
-
-    #[test]
-    fn ranking_puts_complete_before_pruned_before_failed_before_unanswered() {
-        let mut trials: Vec<Trial> = [
-            (TrialState::Running, None),
-            (TrialState::Complete, Some(f64::NAN)),
-            (TrialState::Pruned, None),
-            (TrialState::Complete, Some(0.5)),
-            (TrialState::Failed, None),
-            (TrialState::Pruned, None),
-            (TrialState::Complete, Some(f64::INFINITY)),
-            (TrialState::Pruned, None),
-            (TrialState::Pruned, None),
-        ]
-        .into_iter()
-        .zip(0..)
-        .map(|((state, value), number)| trial_of(number, Params::new(), state, value))
-        .collect();
-        trials[2].curve = vec![(1, 0.1)];
-        trials[5].curve = vec![(3, 0.9)];
-        trials[7].curve = vec![(3, 0.2)];
-        let ranking = Ranking::new(History::of(&trials, Direction::Minimize));
-        let order: Vec<u64> = ranking.trials.iter().map(|trial| trial.number.0).collect();
-        assert_eq!(order, [3, 6, 1, 7, 5, 2, 8, 4, 0]);
-        assert_eq!((ranking.informed, ranking.answered), (7, 8));
     }
 
     #[test]

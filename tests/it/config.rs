@@ -359,7 +359,7 @@ fn problems_of_samplers_and_pruners_are_explained() {
     snapshot!(sheet(
         COMMAND,
         &[
-            ("[command]", "[sampler]\ntype = \"auto\"\n[command]"),
+            ("[command]", "[sampler]\ntype = \"nsga2\"\n[command]"),
             ("[command]", "[sampler]\ntype = \"gp\"\n[command]"),
             ("[command]", "[sampler]\ntype = \"randm\"\n[command]"),
             ("[command]", "[sampler]\ntype = 3\n[command]"),
@@ -567,7 +567,7 @@ fn every_accepted_key_is_taken() {
     assert_eq!(spec.space.dimensions().len(), 10);
     assert_eq!(spec.enqueue.len(), 2);
     assert_eq!(spec.enqueue[1].get("model.layers"), Some(&Value::Int(2)));
-    assert_eq!((spec.sampler.name.as_str(), spec.sampler.alias.as_deref()), ("tpe-independent", Some("tpe")));
+    assert_eq!((spec.sampler.name.as_str(), spec.sampler.alias.as_deref()), ("tpe", None));
     assert_eq!(spec.pruner.word("mode", "stop"), "promote");
     assert_eq!((spec.devices.trials_per_device, spec.devices.cpu_threads, spec.devices.select.len()), (Some(2), 4, 5));
     assert_eq!((spec.retry.max, spec.retry.on.contains(&FailureCause::Oom)), (3, true));
@@ -602,7 +602,7 @@ fn defaults_are_those_of_the_contract() {
     let spec = parse(COMMAND).unwrap();
     assert_eq!(spec.name, "study");
     assert_eq!((spec.value, spec.step, spec.seed, spec.budget.count), (ValueRule::Best, StepClock::Epoch, 0, Count::Finished));
-    assert_eq!((spec.sampler.alias.as_deref(), spec.pruner.name.as_str()), (Some("tpe"), "none"));
+    assert_eq!((spec.sampler.name.as_str(), spec.pruner.name.as_str()), ("auto", "none"));
     assert_eq!((spec.checkpoints.keep_best, spec.devices.select.as_slice()), (Some(3), &["auto".to_owned()][..]));
 }
 

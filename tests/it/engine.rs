@@ -43,7 +43,7 @@ fn asha(mode: &str) -> PolicySpec {
 /// Every combination that the crash tests go through.
 fn policies() -> Vec<(&'static str, PolicySpec)> {
     let pruners = [PolicySpec::named("none"), PolicySpec::named("median"), asha("stop"), asha("promote")];
-    let samplers = ["random", "tpe-independent"];
+    let samplers = ["random", "tpe-independent", "tpe", "auto"];
     samplers.into_iter().flat_map(|sampler| pruners.clone().map(|pruner| (sampler, pruner))).collect()
 }
 

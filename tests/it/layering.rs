@@ -97,8 +97,9 @@ const CRATES: &[(&str, &[&str])] = &[
     ("toml", &["config", "reporters/wording", "export/recipe", "cli/train"]),
     ("annotate_snippets", &["config/diagnostic"]),
     ("strsim", &["arguments", "config", "policy", "query", "cli"]),
-    ("blake3", &["seed", "samplers/tpe_independent", "trainer", "export"]),
+    ("blake3", &["seed", "samplers/start", "trainer", "export"]),
     ("tpe", &["samplers/tpe_independent"]),
+    ("libm", &["samplers/normal"]),
     // Storage's suite makes journals at random, from fixed seeds.
     ("rand", &["seed", "samplers", "storage/conformance"]),
     ("rand_chacha", &["seed"]),

@@ -1,0 +1,226 @@
+//! A space as axes of the unit cube, for samplers that do geometry: every number on `[0, 1]`, choices by index.
+
+use std::collections::HashMap;
+
+use super::Ask;
+use crate::params::{Params, Value};
+use crate::space::{Dimension, Distribution, Scale, Space};
+
+/// Position of an axis that is inactive in a point.
+pub(super) const INACTIVE: f64 = f64::NAN;
+
+/// A point: one position an axis, [`INACTIVE`] where the axis is.
+pub(super) type Point = Vec<f64>;
+
+/// The axes of a space, parents first.
+#[derive(Debug)]
+pub(super) struct Cube {
+    /// In the space's order.
+    pub axes: Vec<Axis>,
+    /// Indices of the axes in the order of their names, the order in which `Params` holds its values.
+    by_name: Vec<usize>,
+}
+
+/// One dimension of the cube.
+#[derive(Debug)]
+pub(super) struct Axis {
+    name: String,
+    /// How positions lie on it.
+    pub kind: AxisKind,
+    distribution: Distribution,
+    /// Parents by index, each with the positions that make this axis active.
+    parents: Vec<(usize, Vec<f64>)>,
+    /// Choices by value where a search through the list would be slow.
+    indices: HashMap<ChoiceKey, usize>,
+}
+
+/// How positions lie on an axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum AxisKind {
+    /// One value: nothing to search.
+    Single,
+    /// A continuum.
+    Continuous,
+    /// So many equal cells, a position being the middle of one.
+    Cells(f64),
+    /// Whole numbers on a log axis from `low - 1/2`, whose logarithm is `bottom`, over `width` in the logarithm.
+    LogCells {
+        /// Logarithm of the lower end.
+        bottom: f64,
+        /// Length in the logarithm.
+        width: f64,
+    },
+    /// Positions are indices of so many choices.
+    Choice(usize),
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum ChoiceKey {
+    Bool(bool),
+    Number(u64),
+    Text(String),
+}
+
+impl ChoiceKey {
+    fn of(value: &Value) -> Self {
+        match (value, value.as_number()) {
+            // `1` and `1.0` are the same choice, and so are `0.0` and `-0.0`.
+            (_, Some(number)) => ChoiceKey::Number((number + 0.0).to_bits()),
+            (Value::Bool(flag), _) => ChoiceKey::Bool(*flag),
+            (other, _) => ChoiceKey::Text(other.to_string()),
+        }
+    }
+}
+
+/// Lists up to this long are searched from their beginning.
+const SHORT_LIST: usize = 16;
+
+impl Cube {
+    /// The cube of a space.
+    pub fn new(space: &Space) -> Self {
+        let mut axes: Vec<Axis> = Vec::with_capacity(space.dimensions().len());
+        for dimension in space.dimensions() {
+            let axis = Axis::new(dimension, &axes);
+            axes.push(axis);
+        }
+        let mut by_name: Vec<usize> = (0..axes.len()).collect();
+        by_name.sort_by(|a, b| axes[*a].name.cmp(&axes[*b].name));
+        Cube { axes, by_name }
+    }
+
+    /// Where `params` lies. Values that the space does not have leave their axis inactive.
+    pub fn encode(&self, params: &Params) -> Point {
+        let mut point = vec![INACTIVE; self.axes.len()];
+        let mut names = self.by_name.iter().copied().peekable();
+        for (name, value) in params.iter() {
+            while let Some(index) = names.next_if(|index| self.axes[*index].name.as_str() < name) {
+                let _ = index;
+            }
+            if let Some(index) = names.next_if(|index| self.axes[*index].name == name) {
+                point[index] = self.axes[index].position(value);
+            }
+        }
+        point
+    }
+
+    /// The parameters of a point, with the values that are fixed taken as they are.
+    pub fn decode(&self, point: &[f64], ask: &Ask<'_>) -> Params {
+        let assembled = ask.space.assemble(ask.fixed, |dimension, _| {
+            let axis = self.axes.iter().zip(point).find(|(axis, _)| axis.name == dimension.name);
+            Ok::<Value, std::convert::Infallible>(match axis {
+                Some((axis, position)) => axis.value(*position),
+                None => dimension.distribution.from_unit(0.5),
+            })
+        });
+        match assembled {
+            Ok(params) => params,
+            Err(impossible) => match impossible {},
+        }
+    }
+
+    /// Positions of the values that are fixed; [`INACTIVE`] where none is.
+    pub fn fixed(&self, fixed: &Params) -> Point {
+        self.encode(fixed)
+    }
+
+    /// Builds a point parents first: `position` is asked for every active axis that `fixed` leaves open.
+    pub fn walk(&self, fixed: &[f64], mut position: impl FnMut(usize) -> f64) -> Point {
+        let mut point = vec![INACTIVE; self.axes.len()];
+        for (index, axis) in self.axes.iter().enumerate() {
+            if axis.is_active(&point) {
+                point[index] = if fixed[index].is_nan() { axis.snap(position(index)) } else { fixed[index] };
+            }
+        }
+        point
+    }
+}
+
+impl Axis {
+    #[expect(clippy::cast_precision_loss, reason = "cells of an axis; beyond 2^53 of them a cell is a point")]
+    fn new(dimension: &Dimension, earlier: &[Axis]) -> Self {
+        let distribution = &dimension.distribution;
+        let kind = match distribution {
+            _ if distribution.cardinality() == Some(1) => AxisKind::Single,
+            Distribution::Choice { choices } => AxisKind::Choice(choices.len()),
+            Distribution::Int { low, high, scale: Scale::Log, .. } => {
+                let (bottom, top) = ((*low as f64 - 0.5).ln(), (*high as f64 + 0.5).ln());
+                AxisKind::LogCells { bottom, width: top - bottom }
+            }
+            _ => distribution.cardinality().map_or(AxisKind::Continuous, |count| AxisKind::Cells(count as f64)),
+        };
+        let indices = match distribution {
+            Distribution::Choice { choices } if choices.len() > SHORT_LIST => {
+                choices.iter().enumerate().map(|(index, choice)| (ChoiceKey::of(choice), index)).collect()
+            }
+            _ => HashMap::new(),
+        };
+        let parents = dimension.when.iter().flat_map(|when| &when.0).filter_map(|(parent, values)| {
+            let index = earlier.iter().position(|axis| axis.name == *parent)?;
+            Some((index, values.iter().map(|value| earlier[index].position(value)).collect()))
+        });
+        Axis { name: dimension.name.clone(), kind, distribution: distribution.clone(), parents: parents.collect(), indices }
+    }
+
+    /// Whether the axis is active in a point whose earlier positions are known.
+    pub fn is_active(&self, point: &[f64]) -> bool {
+        self.parents.iter().all(|(parent, accepted)| accepted.contains(&point[*parent]))
+    }
+
+    /// Where a value lies; [`INACTIVE`] if the axis does not have it.
+    #[expect(clippy::cast_precision_loss, reason = "an index of a list")]
+    pub fn position(&self, value: &Value) -> f64 {
+        match (&self.distribution, self.kind) {
+            (_, AxisKind::Single) => {
+                if self.distribution.contains(value) {
+                    0.5
+                } else {
+                    INACTIVE
+                }
+            }
+            (Distribution::Choice { choices }, _) => {
+                let index = if self.indices.is_empty() {
+                    choices.iter().position(|choice| choice.same(value))
+                } else {
+                    self.indices.get(&ChoiceKey::of(value)).copied()
+                };
+                index.map_or(INACTIVE, |index| index as f64)
+            }
+            (distribution, _) => distribution.to_unit(value).unwrap_or(INACTIVE),
+        }
+    }
+
+    /// The value at a position.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index of a list, clamped")]
+    fn value(&self, position: f64) -> Value {
+        match &self.distribution {
+            Distribution::Choice { choices } => choices[(position.max(0.0) as usize).min(choices.len() - 1)].clone(),
+            distribution => distribution.from_unit(position),
+        }
+    }
+
+    /// The position of the value that a free position on the axis stands for.
+    pub fn snap(&self, position: f64) -> f64 {
+        match self.kind {
+            AxisKind::Single => 0.5,
+            AxisKind::Continuous => position.clamp(0.0, 1.0),
+            AxisKind::Cells(count) => ((position * count).floor().clamp(0.0, count - 1.0) + 0.5) / count,
+            AxisKind::LogCells { bottom, width } => {
+                let value = self.value(position).as_number().unwrap_or(1.0);
+                (value.ln() - bottom) / width
+            }
+            AxisKind::Choice(_) => position,
+        }
+    }
+
+    /// The ends of the cell around a position; nothing for a continuum.
+    pub fn cell(&self, position: f64) -> Option<(f64, f64)> {
+        match self.kind {
+            AxisKind::Cells(count) => Some((position - 0.5 / count, position + 0.5 / count)),
+            AxisKind::LogCells { bottom, width } => {
+                let value = (bottom + position * width).exp().round();
+                Some((((value - 0.5).ln() - bottom) / width, ((value + 0.5).ln() - bottom) / width))
+            }
+            AxisKind::Single | AxisKind::Continuous | AxisKind::Choice(_) => None,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The normal distribution as samplers need it: masses in the logarithm without cancellation, and draws.
+
+use std::f64::consts::{PI, SQRT_2};
+
+use rand::RngExt as _;
+
+use crate::seed::StreamRng;
+
+/// `ln(sqrt(2 pi))`.
+pub(super) const LN_ROOT_TWO_PI: f64 = 0.918_938_533_204_672_8;
+
+/// `ln(Phi(high) - Phi(low))` for `low < high`: the mass of the standard normal distribution between them.
+///
+/// Relative error below 1e-9 wherever the mass is not far below 1e-15 of the largest: narrow intervals by the midpoint
+/// rule with its first correction (error `h^4 / 1920`), the rest by `erf` on the side where it does not cancel.
+pub(super) fn log_mass(low: f64, high: f64) -> f64 {
+    let width = high - low;
+    if width < 0.01 {
+        let middle = 0.5 * (low + high);
+        let square = middle * middle;
+        let correction = (square - 1.0) * width * width / 24.0;
+        return width.ln() - 0.5 * square - LN_ROOT_TWO_PI + correction.ln_1p();
+    }
+    // By symmetry the interval is taken to the left half or across zero.
+    let (low, high) = if low > 0.0 { (-high, -low) } else { (low, high) };
+    if high < -30.0 {
+        let top = log_cdf_far(high);
+        return top + (-(log_cdf_far(low.max(-1e150)) - top).exp()).ln_1p();
+    }
+    let mass = if high <= 0.0 {
+        0.5 * (libm::erfc(-high / SQRT_2) - libm::erfc(-low / SQRT_2))
+    } else {
+        0.5 * (libm::erf(high / SQRT_2) - libm::erf(low / SQRT_2))
+    };
+    mass.ln()
+}
+
+/// `ln Phi(z)` far on the left, by the asymptotic series.
+fn log_cdf_far(z: f64) -> f64 {
+    let inverse = 1.0 / (z * z);
+    -0.5 * z * z - LN_ROOT_TWO_PI - (-z).ln() + (-inverse * (1.0 - 3.0 * inverse * (1.0 - 5.0 * inverse))).ln_1p()
+}
+
+/// A draw from the standard normal distribution (Box and Muller).
+pub(super) fn draw(rng: &mut StreamRng) -> f64 {
+    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
+    radius * (2.0 * PI * rng.random::<f64>()).cos()
+}
+
+/// A draw from the normal distribution around `middle` (within `[0, 1]`), cut to `[0, 1]`, by rejection: with
+/// `deviation <= 1` a third of the draws fit.
+pub(super) fn draw_in_unit(middle: f64, deviation: f64, rng: &mut StreamRng) -> f64 {
+    for _ in 0..200 {
+        let position = middle + deviation * draw(rng);
+        if (0.0..=1.0).contains(&position) {
+            return position;
+        }
+    }
+    middle.clamp(0.0, 1.0)
+}
+
+/// `ln(sum(exp(terms)))` without overflow; minus infinity for no terms.
+pub(super) fn log_sum_exp(terms: &[f64]) -> f64 {
+    let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if largest == f64::NEG_INFINITY {
+        return largest;
+    }
+    // Terms below e^-40 of the largest change nothing in 1,000 terms; `exp` is the cost of the whole estimator.
+    let sum: f64 = terms.iter().map(|term| if *term > largest - 40.0 { (term - largest).exp() } else { 0.0 }).sum();
+    largest + sum.ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seed::SeedTree;
+
+    #[test]
+    fn masses_agree_with_known_values_on_every_branch() {
+        // Of scipy and of Optuna's own `_log_gauss_mass`.
+        let known = [
+            (-1.0, 1.0, -0.381_715_146_302_126_16),
+            (0.0, 0.005, -6.217_260_066_412_447_6),
+            (2.0, 3.0, -3.844_353_426_334_204_7),
+            (-3.0, -2.0, -3.844_353_426_334_204_7),
+            (8.0, 9.0, -35.013_618_593_437_144),
+            (-0.3, 0.7, -0.978_305_054_906_297_6),
+            (-40.0, -35.0, -616.975_101_261_922_5),
+        ];
+        for (low, high, value) in known {
+            assert!((log_mass(low, high) - value).abs() < 1e-11 * f64::abs(value), "{low} {high}: {}", log_mass(low, high));
+        }
+        assert!((log_mass(-40.0, -35.0) - (log_cdf_far(-35.0))).abs() < 1e-12);
+        assert!((log_mass(-0.3, 0.7) - log_mass(-0.7, 0.3)).abs() < 1e-14);
+    }
+
+    #[test]
+    fn narrow_and_wide_intervals_meet() {
+        for middle in [-4.0, -0.5, 0.0, 1.3, 3.0] {
+            let narrow = log_mass(middle - 0.004_999, middle + 0.004_999);
+            let wide = log_mass(middle - 0.005_001, middle + 0.005_001);
+            assert!((wide - narrow - (0.005_001f64 / 0.004_999).ln()).abs() < 1e-7, "{middle}");
+        }
+    }
+
+    #[test]
+    fn draws_in_the_unit_interval_have_the_mean_of_the_cut_distribution() {
+        let mut rng = SeedTree::new(3).stream("normal");
+        let mean = (0..20_000).map(|_| draw_in_unit(0.0, 0.5, &mut rng)).sum::<f64>() / 20_000.0;
+        // sigma (phi(0) - phi(2)) / (Phi(2) - Phi(0)).
+        assert!((mean - 0.5 * (0.398_942 - 0.053_991) / 0.477_25).abs() < 0.006, "{mean}");
+        assert!((log_sum_exp(&[1000.0, 1000.0]) - (1000.0 + std::f64::consts::LN_2)).abs() < 1e-12);
+    }
+}

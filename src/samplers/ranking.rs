@@ -1,0 +1,93 @@
+//! The order of trials from best to worst in which samplers split them.
+
+use crate::history::History;
+use crate::metric::Score;
+use crate::trial::{Trial, TrialState};
+
+/// Trials from best to worst, ready to be told by rank.
+pub(super) struct Ranking<'a> {
+    /// Best first.
+    pub trials: Vec<&'a Trial>,
+    /// How many of them, from the front, are complete or pruned: those that may count as good.
+    pub informed: u64,
+    /// These and the failed.
+    pub answered: u64,
+}
+
+impl<'a> Ranking<'a> {
+    /// Complete trials by value (NaN last); then pruned ones, those that got furthest first and of these the best last
+    /// report (Optuna's order); then the failed; then all that have no answer yet. Ties by number.
+    pub fn new(history: History<'a>) -> Self {
+        let mut keyed: Vec<(Place, &Trial)> = history.trials().iter().map(|trial| (Place::of(&history, trial), trial)).collect();
+        keyed.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.number.cmp(&b.1.number)));
+        let informed = keyed.iter().take_while(|(place, _)| place.class <= Class::Pruned).count() as u64;
+        let answered = keyed.iter().take_while(|(place, _)| place.class <= Class::Failed).count() as u64;
+        Ranking { trials: keyed.into_iter().map(|(_, trial)| trial).collect(), informed, answered }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    Complete,
+    Pruned,
+    Failed,
+    Unanswered,
+}
+
+/// Where a trial stands among all: smaller is better.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    class: Class,
+    /// Pruned: steps short of the longest possible.
+    short_by: u64,
+    score: Score,
+}
+
+impl Place {
+    fn of(history: &History<'_>, trial: &Trial) -> Self {
+        let worst = history.score(f64::NAN);
+        match trial.state {
+            TrialState::Complete => Place { class: Class::Complete, short_by: 0, score: history.final_score(trial).unwrap_or(worst) },
+            TrialState::Pruned => match trial.last() {
+                Some((step, value)) => Place { class: Class::Pruned, short_by: u64::MAX - step, score: history.score(value) },
+                None => Place { class: Class::Pruned, short_by: u64::MAX, score: worst },
+            },
+            TrialState::Failed => Place { class: Class::Failed, short_by: 0, score: worst },
+            TrialState::Queued | TrialState::Running | TrialState::Paused => Place { class: Class::Unanswered, short_by: 0, score: worst },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Direction;
+    use crate::params::Params;
+    use crate::samplers::conformance::trial_of;
+
+    #[test]
+    fn ranking_puts_complete_before_pruned_before_failed_before_unanswered() {
+        let mut trials: Vec<Trial> = [
+            (TrialState::Running, None),
+            (TrialState::Complete, Some(f64::NAN)),
+            (TrialState::Pruned, None),
+            (TrialState::Complete, Some(0.5)),
+            (TrialState::Failed, None),
+            (TrialState::Pruned, None),
+            (TrialState::Complete, Some(f64::INFINITY)),
+            (TrialState::Pruned, None),
+            (TrialState::Pruned, None),
+        ]
+        .into_iter()
+        .zip(0..)
+        .map(|((state, value), number)| trial_of(number, Params::new(), state, value))
+        .collect();
+        trials[2].curve = vec![(1, 0.1)];
+        trials[5].curve = vec![(3, 0.9)];
+        trials[7].curve = vec![(3, 0.2)];
+        let ranking = Ranking::new(History::of(&trials, Direction::Minimize));
+        let order: Vec<u64> = ranking.trials.iter().map(|trial| trial.number.0).collect();
+        assert_eq!(order, [3, 6, 1, 7, 5, 2, 8, 4, 0]);
+        assert_eq!((ranking.informed, ranking.answered), (7, 8));
+    }
+}

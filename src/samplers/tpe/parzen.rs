@@ -1,0 +1,194 @@
+//! Parzen estimators over a whole space: a mixture of products of one kernel for each active axis.
+
+use rand::RngExt as _;
+
+use super::rules::{self, Rules};
+use crate::samplers::cube::{AxisKind, Cube, INACTIVE};
+use crate::samplers::normal::{LN_ROOT_TWO_PI, draw_in_unit, log_mass, log_sum_exp};
+use crate::seed::StreamRng;
+
+/// A mixture with one kernel for each trial, and the prior as the last.
+///
+/// A kernel is the product of normal distributions cut to `[0, 1]` (masses of cells, where values are discrete) and of
+/// tables of choices, over the axes that were active in its trial. On any other axis it is uniform, so that kernels of
+/// different branches of a conditional space can be compared at one point.
+#[derive(Debug)]
+pub(super) struct Mixture<'a> {
+    cube: &'a Cube,
+    weights: Vec<f64>,
+    log_weights: Vec<f64>,
+    columns: Vec<Column>,
+}
+
+/// The kernels on one axis.
+#[derive(Debug, Default)]
+struct Column {
+    /// Middle, or index of the choice; [`INACTIVE`] where the trial lacks the axis.
+    middles: Vec<f64>,
+    /// Width; 0 where the trial lacks the axis.
+    deviations: Vec<f64>,
+    /// One over the width; 0 where the trial lacks the axis, which makes the kernel flat.
+    inverses: Vec<f64>,
+    /// What is added to the exponent so that the kernel's integral is 1.
+    norms: Vec<f64>,
+    /// Choices: logarithms of the kernel's own choice and of any other.
+    own: f64,
+    other: f64,
+}
+
+impl<'a> Mixture<'a> {
+    /// The mixture of the trials at `points`, with `weights` (any scale; the prior's is 1).
+    pub fn new(cube: &'a Cube, points: &[&[f64]], weights: &[f64], rules: &Rules) -> Self {
+        let mut weights: Vec<f64> = if points.is_empty() { Vec::new() } else { weights.to_vec() };
+        weights.push(1.0);
+        let total: f64 = weights.iter().sum();
+        weights.iter_mut().for_each(|weight| *weight /= total);
+        let log_weights = weights.iter().map(|weight| weight.ln()).collect();
+        let columns = cube.axes.iter().enumerate().map(|(index, axis)| Column::new(axis.kind, points, index, rules)).collect();
+        Mixture { cube, weights, log_weights, columns }
+    }
+
+    /// A draw: a kernel by its weight, then its parameters from the root of the tree on. Where the walk enters a branch
+    /// that the kernel's trial did not, another kernel that knows the branch takes over for that axis, or the prior.
+    pub fn draw(&self, fixed: &[f64], rng: &mut StreamRng) -> Vec<f64> {
+        let kernel = self.pick(|_| true, rng);
+        self.cube.walk(fixed, |index| {
+            let column = &self.columns[index];
+            let kernel = if column.has(kernel) { kernel } else { self.pick(|kernel| column.has(kernel), rng) };
+            column.draw(self.cube.axes[index].kind, kernel, rng)
+        })
+    }
+
+    /// A kernel that `allowed` allows, by weight. The prior is always allowed.
+    fn pick(&self, allowed: impl Fn(usize) -> bool, rng: &mut StreamRng) -> usize {
+        let total: f64 = self.weights.iter().enumerate().filter(|(kernel, _)| allowed(*kernel)).map(|(_, weight)| weight).sum();
+        let mut left = rng.random::<f64>() * total;
+        for (kernel, weight) in self.weights.iter().enumerate().filter(|(kernel, _)| allowed(*kernel)) {
+            left -= weight;
+            if left < 0.0 {
+                return kernel;
+            }
+        }
+        self.weights.len() - 1
+    }
+
+    /// Logarithm of the density at `point`, with `terms` as working space.
+    pub fn log_density(&self, point: &[f64], terms: &mut Vec<f64>) -> f64 {
+        terms.clear();
+        terms.extend_from_slice(&self.log_weights);
+        for ((axis, column), position) in self.cube.axes.iter().zip(&self.columns).zip(point) {
+            if !position.is_nan() {
+                column.add(axis.kind, axis.cell(*position), *position, terms);
+            }
+        }
+        log_sum_exp(terms)
+    }
+}
+
+impl Column {
+    #[expect(clippy::cast_precision_loss, reason = "numbers of trials and choices")]
+    fn new(kind: AxisKind, points: &[&[f64]], index: usize, rules: &Rules) -> Self {
+        let mut middles: Vec<f64> = points.iter().map(|point| point[index]).collect();
+        let known = middles.iter().filter(|middle| !middle.is_nan()).count();
+        match kind {
+            AxisKind::Single => Column::default(),
+            AxisKind::Choice(count) => {
+                // Optuna's table: one for the own choice, and the prior's weight spread over the kernels.
+                let spread = 1.0 / (known + 1) as f64;
+                let total = 1.0 + count as f64 * spread;
+                let uniform = (1.0 / count as f64).ln();
+                middles.push(INACTIVE);
+                Column { middles, own: ((1.0 + spread) / total).ln(), other: (spread / total).ln(), norms: vec![uniform], ..Column::default() }
+            }
+            AxisKind::Continuous | AxisKind::Cells(_) | AxisKind::LogCells { .. } => {
+                let mut deviations = rules::deviations(&middles, known, rules);
+                middles.push(0.5);
+                deviations.push(1.0);
+                Column::numeric(kind, middles, deviations)
+            }
+        }
+    }
+
+    fn numeric(kind: AxisKind, middles: Vec<f64>, deviations: Vec<f64>) -> Self {
+        let inverses: Vec<f64> = deviations.iter().map(|deviation| if *deviation > 0.0 { 1.0 / deviation } else { 0.0 }).collect();
+        let norm = |(middle, inverse): (&f64, &f64)| {
+            if *inverse == 0.0 {
+                return 0.0;
+            }
+            let (low, high) = (-middle * inverse, (1.0 - middle) * inverse);
+            // Ten deviations from both ends nothing is cut off.
+            let inside = if low < -10.0 && high > 10.0 { 0.0 } else { log_mass(low, high) };
+            match kind {
+                AxisKind::Continuous => inverse.ln() - LN_ROOT_TWO_PI - inside,
+                _ => -inside,
+            }
+        };
+        let norms = middles.iter().zip(&inverses).map(norm).collect();
+        let middles = middles.into_iter().map(|middle| if middle.is_nan() { 0.0 } else { middle }).collect();
+        Column { middles, deviations, inverses, norms, own: 0.0, other: 0.0 }
+    }
+
+    /// Whether the kernel was active on this axis. The prior, the last kernel, is everywhere.
+    fn has(&self, kernel: usize) -> bool {
+        kernel + 1 >= self.middles.len() || if self.deviations.is_empty() { !self.middles[kernel].is_nan() } else { self.deviations[kernel] > 0.0 }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "an index of a list")]
+    fn draw(&self, kind: AxisKind, kernel: usize, rng: &mut StreamRng) -> f64 {
+        match kind {
+            AxisKind::Single => 0.5,
+            AxisKind::Choice(count) => {
+                let own = self.middles[kernel];
+                let any = rng.random_range(0..count) as f64;
+                // The table is the own choice with what it has above the others, else any.
+                let excess = self.own.exp() - self.other.exp();
+                if !own.is_nan() && rng.random::<f64>() < excess { own } else { any }
+            }
+            _ => draw_in_unit(self.middles[kernel], self.deviations[kernel], rng),
+        }
+    }
+
+    /// Adds each kernel's log density at `position` to its term.
+    fn add(&self, kind: AxisKind, cell: Option<(f64, f64)>, position: f64, terms: &mut [f64]) {
+        match (kind, cell) {
+            (AxisKind::Single, _) => {}
+            (AxisKind::Choice(_), _) => {
+                let uniform = self.norms.first().copied().unwrap_or(0.0);
+                for (term, middle) in terms.iter_mut().zip(&self.middles) {
+                    *term += if *middle == position {
+                        self.own
+                    } else if middle.is_nan() {
+                        uniform
+                    } else {
+                        self.other
+                    };
+                }
+            }
+            (_, Some((low, high))) => self.add_masses(low, high, terms),
+            (_, None) => {
+                let kernels = self.middles.iter().zip(&self.inverses).zip(&self.norms);
+                for (term, ((middle, inverse), norm)) in terms.iter_mut().zip(kernels) {
+                    let z = (position - middle) * inverse;
+                    *term += norm - 0.5 * z * z;
+                }
+            }
+        }
+    }
+
+    fn add_masses(&self, low: f64, high: f64, terms: &mut [f64]) {
+        let uniform = (high - low).ln();
+        // Kernels on the same cell are often equal: the last answer is kept.
+        let mut last = (f64::NAN, f64::NAN, 0.0);
+        for (kernel, term) in terms.iter_mut().enumerate() {
+            let (middle, inverse) = (self.middles[kernel], self.inverses[kernel]);
+            if inverse == 0.0 {
+                *term += uniform;
+                continue;
+            }
+            if (last.0, last.1) != (middle, inverse) {
+                last = (middle, inverse, log_mass((low - middle) * inverse, (high - middle) * inverse));
+            }
+            *term += last.2 + self.norms[kernel];
+        }
+    }
+}
