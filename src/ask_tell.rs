@@ -105,7 +105,7 @@ fn refused(refusal: &Refusal) -> String {
 
 impl Study {
     fn begin(mut engine: Engine) -> Self {
-        engine.step(Timestamp(0), Input::Begin { pid: 0, host: String::new() });
+        engine.step(Timestamp(0), Input::Begin { pid: 0, host: String::new(), requests: Vec::new() });
         Study { engine, now: Timestamp(0), over: None }
     }
 

@@ -44,6 +44,8 @@ pub enum Input {
         pid: u32,
         /// Its host.
         host: String,
+        /// What was asked while nobody ran the study: served before anything starts.
+        requests: Vec<(i64, Request)>,
     },
     /// An attempt's process exists.
     Launched {
@@ -192,11 +194,6 @@ pub enum Effect {
         /// The checkpoint.
         path: PathBuf,
     },
-    /// Mark a request as served.
-    Serve {
-        /// The request's key.
-        id: i64,
-    },
     /// The run is over: nothing follows.
     Finish(Outcome),
 }
@@ -305,7 +302,7 @@ impl Engine {
     pub fn step(&mut self, now: Timestamp, input: Input) -> Vec<Effect> {
         self.now = now;
         match input {
-            Input::Begin { pid, host } => self.begin(pid, host),
+            Input::Begin { pid, host, requests } => self.begin(pid, host, requests),
             _ if self.phase == Phase::Over => {}
             Input::Launched { trial, attempt, pid, pid_started } => {
                 if self.slot_of(trial, attempt).is_some() {
@@ -349,11 +346,14 @@ impl Engine {
         self.phase == Phase::Over
     }
 
-    fn begin(&mut self, pid: u32, host: String) {
+    fn begin(&mut self, pid: u32, host: String, requests: Vec<(i64, Request)>) {
         self.begun = self.now;
         self.phase = Phase::Searching;
         self.emit(Event::RunnerStarted { pid, host, slots: self.slots.clone() });
         self.recover();
+        for (id, request) in requests {
+            self.serve(id, &request);
+        }
         self.mind_limits();
     }
 
@@ -371,7 +371,7 @@ impl Engine {
             let pauses = until.zip(last).is_some_and(|(until, (step, _))| until <= step);
             match verdict {
                 Some(Verdict::Stop(reason)) => self.finish_trial(number, TrialState::Pruned, None, Some(reason.0)),
-                Some(Verdict::Pause(reason)) if pauses => self.emit(Event::TrialPaused { trial: number, reason: reason.0 }),
+                Some(Verdict::Pause(reason)) if pauses => self.emit(Event::TrialPaused { trial: number, reason: reason.0, hold: None }),
                 _ => self.emit(Event::TrialQueued { trial: number, until, reason: format!("its runner died; goes on {place}") }),
             }
         }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::device::{Device, Slot};
 use crate::metric::{Metrics, lossless};
 use crate::params::Params;
-use crate::study::FailureCause;
-use crate::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
+use crate::study::{Extension, FailureCause};
+use crate::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 use crate::verdict::Verdict;
 
 /// Position in the journal of a store, from 1.
@@ -151,6 +151,18 @@ pub enum Event {
         trial: TrialNumber,
         /// Why.
         reason: String,
+        /// Who paused it, if not the pruner.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hold: Option<Hold>,
+    },
+    /// A trial that had ended goes on from its checkpoint: it waits for a slot.
+    TrialContinued {
+        /// Which.
+        trial: TrialNumber,
+        /// Clock value at which it ends this time.
+        until: u64,
+        /// What it had ended as.
+        from: TrialState,
     },
     /// A trial is over.
     TrialFinished {
@@ -174,6 +186,44 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// Its user paused the study: nothing is started until it is resumed.
+    StudyPaused {
+        /// Why.
+        reason: String,
+    },
+    /// A paused study goes on.
+    StudyResumed {
+        /// Why.
+        reason: String,
+    },
+    /// The study's budget was raised, on top of what the study file says.
+    BudgetExtended {
+        /// By how much.
+        by: Extension,
+    },
+    /// Someone wrote something down.
+    Noted {
+        /// About which trial; `None`: about the study.
+        trial: Option<TrialNumber>,
+        /// What.
+        text: String,
+    },
+    /// Someone gave or took a tag.
+    Tagged {
+        /// Of which trial; `None`: of the study.
+        trial: Option<TrialNumber>,
+        /// The word.
+        tag: String,
+        /// Whether it is there now.
+        present: bool,
+    },
+    /// A request was carried out, or could not be: it is answered.
+    RequestServed {
+        /// Its key.
+        id: i64,
+        /// What came of it.
+        answer: Answer,
+    },
 }
 
 impl Event {
@@ -190,8 +240,17 @@ impl Event {
             | Event::AttemptEnded { trial, .. }
             | Event::TrialQueued { trial, .. }
             | Event::TrialPaused { trial, .. }
+            | Event::TrialContinued { trial, .. }
             | Event::TrialFinished { trial, .. } => Some(*trial),
-            Event::RunnerStarted { .. } | Event::RunnerStopped { .. } | Event::StudyFinished { .. } | Event::StudyReopened { .. } => None,
+            Event::Noted { trial, .. } | Event::Tagged { trial, .. } => *trial,
+            Event::RunnerStarted { .. }
+            | Event::RunnerStopped { .. }
+            | Event::StudyFinished { .. }
+            | Event::StudyReopened { .. }
+            | Event::StudyPaused { .. }
+            | Event::StudyResumed { .. }
+            | Event::BudgetExtended { .. }
+            | Event::RequestServed { .. } => None,
         }
     }
 
@@ -204,7 +263,7 @@ impl Event {
     }
 }
 
-/// What someone asks of a running study, through the store.
+/// What someone asks of a study, through the store: of whoever runs it, or of the next who does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Request {
@@ -215,6 +274,89 @@ pub enum Request {
         /// Which.
         trial: TrialNumber,
     },
+    /// Start nothing, and let what runs save and leave, until the study is resumed.
+    PauseStudy,
+    /// Let a paused study go on.
+    ResumeStudy,
+    /// Let one trial save and leave its slot; only [`Request::ResumeTrial`] lets it go on.
+    PauseTrial {
+        /// Which.
+        trial: TrialNumber,
+    },
+    /// Let a paused trial go on, whoever paused it.
+    ResumeTrial {
+        /// Which.
+        trial: TrialNumber,
+    },
+    /// Run this configuration next.
+    Enqueue {
+        /// Values of some parameters; the others are sampled.
+        params: Params,
+    },
+    /// Start failed trials again.
+    Retry {
+        /// Which.
+        trials: Retried,
+    },
+    /// Raise the budget.
+    Extend {
+        /// By how much.
+        by: Extension,
+    },
+    /// Let a trial that has ended go on from its checkpoint.
+    Continue {
+        /// Which.
+        trial: TrialNumber,
+        /// Clock value at which it ends this time.
+        until: u64,
+    },
+    /// Write something down; done by the store at once, whoever runs the study.
+    Note {
+        /// About which trial; `None`: about the study.
+        trial: Option<TrialNumber>,
+        /// What.
+        text: String,
+    },
+    /// Give or take a tag; done by the store at once, whoever runs the study.
+    Tag {
+        /// Of which trial; `None`: of the study.
+        trial: Option<TrialNumber>,
+        /// The word.
+        tag: String,
+        /// Whether it shall be there.
+        present: bool,
+    },
+}
+
+impl Request {
+    /// The event that does it, where it is nothing but an entry: a note or a tag.
+    pub fn entry(&self) -> Option<Event> {
+        match self {
+            Request::Note { trial, text } => Some(Event::Noted { trial: *trial, text: text.clone() }),
+            Request::Tag { trial, tag, present } => Some(Event::Tagged { trial: *trial, tag: tag.clone(), present: *present }),
+            _ => None,
+        }
+    }
+}
+
+/// Which failed trials are started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Retried {
+    /// This one.
+    One(TrialNumber),
+    /// All that failed.
+    AllFailed,
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It is done; one sentence about it.
+    Done(String),
+    /// It cannot be done; why, and what to do instead.
+    Refused(String),
 }
 
 mod optional_number {

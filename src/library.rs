@@ -14,7 +14,7 @@ use crate::space::{Condition, Dimension, Distribution, Scale, Space, SpaceError}
 use crate::storage::memory::MemoryStore;
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Storage, StorageError, StoredStudy};
-use crate::study::{PolicySpec, Program, StudySpec};
+use crate::study::{Extension, PolicySpec, Program, StudySpec};
 use crate::trial::Trial;
 use crate::view::StudyView;
 
@@ -197,7 +197,7 @@ fn open(store: &mut dyn Storage, spec: StudySpec) -> Result<StoredStudy, StudyEr
     let Some(known) = store.study(&spec.name)? else {
         let now = crate::runner::now();
         let id = store.create_study(now, &spec)?;
-        return Ok(StoredStudy { id, spec, created: now });
+        return Ok(StoredStudy { id, spec, extension: Extension::default(), created: now });
     };
     let changes = crate::config::difference(&known.spec, &spec);
     match changes.iter().find(|change| change.class != crate::config::ChangeClass::Free) {

@@ -17,10 +17,10 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::device::Slot;
 use crate::engine::{Effect, Engine, EngineError, Input, Outcome};
-use crate::event::{AttemptEnd, Event, Request, Seq};
+use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
 use crate::processes;
 use crate::reporters::{Happening, Reporter};
-use crate::storage::{Holder, Lease, Storage, StorageError, StoredStudy, Takeover};
+use crate::storage::{Holder, Lease, Storage, StorageError, StoredRequest, StoredStudy, Takeover};
 use crate::study::FailureCause;
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, TrialNumber};
@@ -83,6 +83,7 @@ pub struct Runner<'a> {
     jobs: HashMap<(TrialNumber, AttemptNumber), Box<dyn Job>>,
     reporters: Vec<(Box<dyn Reporter>, Box<dyn Write + 'a>)>,
     files: PathBuf,
+    waiting: Vec<StoredRequest>,
     looked: Instant,
     tx: Sender<Input>,
     rx: Receiver<Input>,
@@ -100,14 +101,30 @@ impl<'a> Runner<'a> {
         let lease = take_lease(storage, study)?;
         clear_leftovers(storage, study, store)?;
         // A request to stop that a dead runner did not live to serve was meant for that run.
-        for stale in storage.pending_requests(study.id)?.into_iter().filter(|stored| stored.request == Request::Stop) {
-            storage.serve_request(&lease, now(), stale.id)?;
+        let (stale, requests): (Vec<StoredRequest>, Vec<StoredRequest>) =
+            storage.pending_requests(study.id)?.into_iter().partition(|stored| stored.request == Request::Stop);
+        let answer = Answer::Refused("the run it was meant for had ended".to_owned());
+        let stale: Vec<Event> = stale.into_iter().map(|stored| Event::RequestServed { id: stored.id, answer: answer.clone() }).collect();
+        if !stale.is_empty() {
+            storage.append(&lease, now(), &stale)?;
         }
         let view = storage.view(study.id)?;
         let engine = Engine::new(study.spec.clone(), view, slots)?;
         let (tx, rx) = unbounded();
         let files = crate::paths::files_directory(&study.spec, store);
-        Ok(Runner { storage, lease, engine, launcher, jobs: HashMap::new(), reporters: Vec::new(), files, looked: Instant::now(), tx, rx })
+        Ok(Runner {
+            storage,
+            lease,
+            engine,
+            launcher,
+            jobs: HashMap::new(),
+            reporters: Vec::new(),
+            files,
+            waiting: requests,
+            looked: Instant::now(),
+            tx,
+            rx,
+        })
     }
 
     /// Adds a reporter, which is told of every event once it is durable, and the stream it writes to.
@@ -141,7 +158,8 @@ impl<'a> Runner<'a> {
     fn run_loop(&mut self) -> Result<Outcome, RunnerError> {
         let (spec, view) = (self.engine.spec(), self.engine.view());
         self.reporters.retain_mut(|(reporter, out)| reporter.study_started(out, now(), spec, view).is_ok());
-        let begin = Input::Begin { pid: std::process::id(), host: processes::host() };
+        let requests = std::mem::take(&mut self.waiting).into_iter().map(|stored| (stored.id, stored.request)).collect();
+        let begin = Input::Begin { pid: std::process::id(), host: processes::host(), requests };
         let mut inputs = vec![begin];
         loop {
             if let Some(outcome) = self.turn(std::mem::take(&mut inputs))? {
@@ -225,7 +243,6 @@ impl<'a> Runner<'a> {
             Effect::Leave { trial, attempt } => self.with_job(trial, attempt, Job::leave),
             Effect::Kill { trial, attempt } => self.with_job(trial, attempt, Job::kill),
             Effect::Remove { path, .. } => self.remove_files(&path),
-            Effect::Serve { id } => self.storage.serve_request(&self.lease, now(), id)?,
             Effect::Finish(outcome) => return Ok(Some(outcome)),
         }
         Ok(None)

@@ -9,12 +9,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::device::Slot;
-use crate::event::{AttemptEnd, Event, Request, Seq};
+use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
 use crate::params::Params;
 use crate::query::{Filter, SortKey, TrialQuery};
-use crate::study::StudySpec;
+use crate::study::{Extension, StudySpec};
 use crate::time::Timestamp;
-use crate::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
+use crate::trial::{AttemptNumber, Note, Trial, TrialNumber, TrialState};
 use crate::view::{Counts, StudyView};
 
 /// A study's key in a store.
@@ -66,8 +66,10 @@ pub struct HeldLease {
 pub struct StoredStudy {
     /// Its key.
     pub id: StudyId,
-    /// As resolved when it was created, later changes taken in.
+    /// As resolved when it was created, later changes taken in; its budget includes the extension.
     pub spec: StudySpec,
+    /// What `hpsearch extend` added to the study file's budget.
+    pub extension: Extension,
     /// When it was created.
     pub created: Timestamp,
 }
@@ -85,6 +87,14 @@ pub struct StudySummary {
     pub best: Option<(TrialNumber, f64)>,
     /// Why it is over, if it is.
     pub finished: Option<String>,
+    /// Why nothing is started, if its user paused it.
+    pub paused: Option<String>,
+    /// What was added to the study file's budget; `spec` includes it.
+    pub extension: Extension,
+    /// What its user wrote about it.
+    pub notes: Vec<Note>,
+    /// Its user's words for it, sorted; those of the study file are in `spec`.
+    pub tags: Vec<String>,
     /// Who runs it (perhaps dead: ask the system).
     pub held: Option<HeldLease>,
     /// When it was created.
@@ -212,6 +222,28 @@ pub enum StorageError {
     NoStudy {
         /// Which.
         study: StudyId,
+    },
+    /// There is no such trial.
+    #[error("the study has no trial {trial}")]
+    NoTrial {
+        /// Which.
+        trial: TrialNumber,
+    },
+    /// The copy that is made before an older store is changed could not be made.
+    #[error(
+        "the store `{path}` has the older schema version {found}, and the copy of it could not be written to `{copy}`: \
+         make room or allow writing there, then run the same command again; nothing was changed"
+    )]
+    NoBackup {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: i64,
+        /// Where the copy should have been.
+        copy: String,
+        /// SQLite's or the system's error.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The file is not a store.
     #[error("`{path}` is not an hpsearch store: {why}; choose another file with `--store PATH`")]
@@ -377,12 +409,13 @@ pub trait Storage: StorageReader {
     fn release(&mut self, lease: &Lease) -> Result<(), StorageError>;
     /// Writes events, in order, to the journal and the tables in one transaction; `Fenced` if the lease was taken over.
     fn append(&mut self, lease: &Lease, now: Timestamp, events: &[Event]) -> Result<Seq, StorageError>;
-    /// Asks something of whoever runs the study.
+    /// Asks something of whoever runs the study, or will. Notes and tags are written at once, with their events, and are
+    /// never pending: nobody's lease is needed for them.
     fn request(&mut self, study: StudyId, now: Timestamp, request: &Request) -> Result<i64, StorageError>;
-    /// Requests not yet served, oldest first.
+    /// Requests not yet served, oldest first. [`Event::RequestServed`] serves one, in the transaction of what it leads to.
     fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError>;
-    /// Marks a request as served.
-    fn serve_request(&mut self, lease: &Lease, now: Timestamp, id: i64) -> Result<(), StorageError>;
+    /// What came of a request; `None` while it waits, or if there is none of this key.
+    fn answer(&self, study: StudyId, id: i64) -> Result<Option<Answer>, StorageError>;
 }
 
 /// How long a writer waits for another process's transaction before it gives up.

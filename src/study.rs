@@ -106,6 +106,37 @@ pub struct Budget {
     pub trial_time: Option<Duration>,
 }
 
+/// What `hpsearch extend` added to a budget, on top of what the study file says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Extension {
+    /// Trials more.
+    pub trials: u64,
+    /// Running time more.
+    pub time: Duration,
+}
+
+impl Extension {
+    /// Whether it adds nothing.
+    pub fn is_nothing(self) -> bool {
+        self == Extension::default()
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, more: Extension) -> Extension {
+        Extension { trials: self.trials.saturating_add(more.trials), time: self.time.saturating_add(more.time) }
+    }
+}
+
+impl Budget {
+    /// The budget with `extension` on top; what has no limit has none then.
+    pub fn extend(&mut self, extension: Extension) {
+        self.trials = self.trials.map(|trials| trials.saturating_add(extension.trials));
+        self.time = self.time.map(|time| time.saturating_add(extension.time));
+    }
+}
+
 /// A sampler or pruner by name, with its options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

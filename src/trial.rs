@@ -92,8 +92,44 @@ impl TrialState {
 pub enum Origin {
     /// Drawn by the sampler of this name.
     Sampled(String),
-    /// The study's `[[enqueue]]` entry of this index, or a request's.
+    /// The study's `[[enqueue]]` entry of this index.
     Enqueued(u64),
+    /// The user, while the study was there: `hpsearch enqueue`.
+    Asked,
+}
+
+/// Who paused a trial, where it was not the pruner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hold {
+    /// Its user paused it: nobody but its user lets it go on.
+    Trial,
+    /// Its user paused the study: it goes on with that.
+    Study,
+}
+
+impl Hold {
+    /// The word of the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Hold::Trial => "trial",
+            Hold::Study => "study",
+        }
+    }
+
+    /// The hold of a word.
+    pub fn from_word(word: &str) -> Option<Hold> {
+        [Hold::Trial, Hold::Study].into_iter().find(|hold| hold.as_str() == word)
+    }
+}
+
+/// Something that someone wrote about a trial or a study.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub text: String,
 }
 
 /// A decision about a trial that was given at a step.
@@ -134,6 +170,14 @@ pub struct Trial {
     pub device: Option<Device>,
     /// Clock value where it shall pause, if it was resumed up to a rung.
     pub until: Option<u64>,
+    /// Who paused it, if it is paused and the pruner did not.
+    pub hold: Option<Hold>,
+    /// What it had ended as before it was asked to go on past its end; `None` once it has ended again.
+    pub continued: Option<TrialState>,
+    /// What its user wrote about it, in that order.
+    pub notes: Vec<Note>,
+    /// Its user's words for it, sorted.
+    pub tags: Vec<String>,
     /// Why it is in its state, one sentence.
     pub reason: Option<String>,
     /// When it was created.
@@ -157,6 +201,11 @@ impl Trial {
     pub fn resumable_checkpoint(&self) -> Option<&Checkpoint> {
         let reported = self.last().map_or(0, |(step, _)| step);
         self.checkpoints.iter().rfind(|checkpoint| checkpoint.step <= reported)
+    }
+
+    /// Whether it is paused and its pruner may let it go on: not where its user paused it.
+    pub fn waits_for_its_pruner(&self) -> bool {
+        self.state == TrialState::Paused && self.hold.is_none()
     }
 
     /// The decision given at `step`, if one was.

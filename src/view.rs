@@ -2,9 +2,9 @@
 
 use crate::event::{AttemptEnd, Event};
 use crate::metric::{Direction, Score};
-use crate::study::{StudySpec, ValueRule};
+use crate::study::{Extension, StudySpec, ValueRule};
 use crate::time::Timestamp;
-use crate::trial::{Decision, Trial, TrialNumber, TrialState};
+use crate::trial::{Decision, Note, Trial, TrialNumber, TrialState};
 
 /// How many trials are in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +54,14 @@ pub struct StudyView {
     pub counts: Counts,
     /// Why the study is over, if it is.
     pub finished: Option<String>,
+    /// Why nothing is started, if its user paused it.
+    pub paused: Option<String>,
+    /// What was added to the study file's budget.
+    pub extension: Extension,
+    /// What its user wrote about the study, in that order.
+    pub notes: Vec<Note>,
+    /// Its user's words for the study, sorted; the study file's are not among them.
+    pub tags: Vec<String>,
     /// Microseconds that runners spent on it, the present one not counted.
     pub ran_micros: i64,
 }
@@ -68,6 +76,10 @@ impl StudyView {
             trials: Vec::new(),
             counts: Counts::default(),
             finished: None,
+            paused: None,
+            extension: Extension::default(),
+            notes: Vec::new(),
+            tags: Vec::new(),
             ran_micros: 0,
         }
     }
@@ -104,10 +116,15 @@ impl StudyView {
     /// Takes one event in. Events about trials that do not exist are ignored: a journal read in part stays readable.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         match event {
-            Event::RunnerStarted { .. } | Event::AttemptLaunched { .. } => {}
+            Event::RunnerStarted { .. } | Event::AttemptLaunched { .. } | Event::RequestServed { .. } => {}
             Event::RunnerStopped { ran_micros, .. } => self.ran_micros += ran_micros,
             Event::StudyFinished { reason } => self.finished = Some(reason.clone()),
             Event::StudyReopened { .. } => self.finished = None,
+            Event::StudyPaused { reason } => self.paused = Some(reason.clone()),
+            Event::StudyResumed { .. } => self.paused = None,
+            Event::BudgetExtended { by } => self.extension = self.extension.and(*by),
+            Event::Noted { trial: None, text } => self.notes.push(Note { at, text: text.clone() }),
+            Event::Tagged { trial: None, tag, present } => set_tag(&mut self.tags, tag, *present),
             Event::TrialCreated { trial, params, origin } => self.create(at, *trial, params.clone(), origin.clone()),
             _ => self.apply_to_trial(at, event),
         }
@@ -130,6 +147,10 @@ impl StudyView {
             failures: 0,
             device: None,
             until: None,
+            hold: None,
+            continued: None,
+            notes: Vec::new(),
+            tags: Vec::new(),
             reason: None,
             created: at,
             started: None,
@@ -150,7 +171,9 @@ impl StudyView {
                 trial.device = Some(slot.device.clone());
                 trial.until = *until;
                 trial.started = Some(at);
+                trial.hold = None;
                 trial.reason = None;
+                unfinish(trial);
             }
             Event::Reported { step, metrics, .. } => {
                 if let Some(value) = metrics.get(&self.metric) {
@@ -182,15 +205,31 @@ impl StudyView {
             Event::TrialQueued { until, reason, .. } => {
                 trial.state = TrialState::Queued;
                 trial.until = *until;
+                trial.hold = None;
                 trial.reason = Some(reason.clone());
+                unfinish(trial);
             }
-            Event::TrialPaused { reason, .. } => {
+            Event::TrialPaused { reason, hold, .. } => {
                 trial.state = TrialState::Paused;
+                trial.hold = *hold;
                 trial.reason = Some(reason.clone());
+                unfinish(trial);
             }
+            Event::TrialContinued { until, from, .. } => {
+                trial.state = TrialState::Queued;
+                trial.until = Some(*until);
+                trial.hold = None;
+                trial.continued = Some(*from);
+                trial.reason = Some(format!("continues to step {until}"));
+                unfinish(trial);
+            }
+            Event::Noted { text, .. } => trial.notes.push(Note { at, text: text.clone() }),
+            Event::Tagged { tag, present, .. } => set_tag(&mut trial.tags, tag, *present),
             Event::TrialFinished { state, value, reason, .. } => {
                 trial.state = *state;
                 trial.value = *value;
+                trial.hold = None;
+                trial.continued = None;
                 trial.reason.clone_from(reason);
                 trial.finished = Some(at);
             }
@@ -199,6 +238,20 @@ impl StudyView {
         let after = trial.state;
         *self.counts.of(before) -= 1;
         *self.counts.of(after) += 1;
+    }
+}
+
+/// A trial that goes on has neither a value nor an end.
+fn unfinish(trial: &mut Trial) {
+    trial.value = None;
+    trial.finished = None;
+}
+
+fn set_tag(tags: &mut Vec<String>, tag: &str, present: bool) {
+    match (tags.binary_search_by(|known| known.as_str().cmp(tag)), present) {
+        (Err(place), true) => tags.insert(place, tag.to_owned()),
+        (Ok(place), false) => drop(tags.remove(place)),
+        _ => {}
     }
 }
 

@@ -23,7 +23,7 @@ use crate::runner::slots::{Machine, slots};
 use crate::runner::{self, Runner, RunnerError};
 use crate::storage::sqlite::{SqliteReader, SqliteStore};
 use crate::storage::{Storage, StorageReader, StoredStudy};
-use crate::study::StudySpec;
+use crate::study::{Extension, StudySpec};
 use crate::tui::{RunnerEnd, Surroundings, TuiExit, TuiMode, run_tui};
 
 const EXAMPLES: &str = "\
@@ -164,7 +164,7 @@ fn settle(store: &mut SqliteStore, known: Option<StoredStudy>, spec: &StudySpec)
         None => {
             let now = runner::now();
             let id = store.create_study(now, spec)?;
-            Ok(StoredStudy { id, spec: spec.clone(), created: now })
+            Ok(StoredStudy { id, spec: spec.clone(), extension: Extension::default(), created: now })
         }
     }
 }

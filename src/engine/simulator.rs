@@ -170,7 +170,7 @@ struct World<'a> {
 
 impl World<'_> {
     fn run(&mut self) -> Outcome {
-        let mut inputs = vec![Input::Begin { pid: 1, host: "simulated".to_owned() }];
+        let mut inputs = vec![Input::Begin { pid: 1, host: "simulated".to_owned(), requests: Vec::new() }];
         loop {
             for input in std::mem::take(&mut inputs) {
                 if let Some(outcome) = self.turn(input) {
@@ -212,7 +212,7 @@ impl World<'_> {
             Effect::Leave { trial, attempt } => self.end(Duration::ZERO, trial, attempt, AttemptEnd::Interrupted),
             Effect::Kill { trial, attempt } => self.end(Duration::ZERO, trial, attempt, AttemptEnd::Failed(FailureCause::WorkerLost)),
             Effect::Finish(outcome) => return Some(outcome),
-            Effect::Append(_) | Effect::Remove { .. } | Effect::Serve { .. } => {}
+            Effect::Append(_) | Effect::Remove { .. } => {}
         }
         None
     }

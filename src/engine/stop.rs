@@ -1,7 +1,7 @@
 //! How a run ends: budgets, deadlines, requests, interrupts.
 
 use super::{Busy, Effect, Engine, GRACE, Leaving, Outcome, Phase};
-use crate::event::{Event, Request};
+use crate::event::{Answer, Event, Request};
 use crate::metric::Score;
 use crate::study::Count;
 use crate::time::Timestamp;
@@ -36,11 +36,24 @@ impl Engine {
     }
 
     pub(super) fn serve(&mut self, id: i64, request: &Request) {
-        match request {
-            Request::Stop => self.drain(Outcome::Interrupted("stopped on request".to_owned())),
-            Request::Kill { trial } => self.kill_trial(*trial),
-        }
-        self.effects.push(Effect::Serve { id });
+        let answer = match request {
+            Request::Stop => {
+                self.drain(Outcome::Interrupted("stopped on request".to_owned()));
+                Answer::Done("the run ends".to_owned())
+            }
+            Request::Kill { trial } => {
+                self.kill_trial(*trial);
+                Answer::Done(format!("trial {trial} is killed"))
+            }
+            _ => match request.entry() {
+                Some(entry) => {
+                    self.emit(entry);
+                    Answer::Done(String::new())
+                }
+                None => Answer::Refused("this runner does not know the request".to_owned()),
+            },
+        };
+        self.emit(Event::RequestServed { id, answer });
     }
 
     fn kill_trial(&mut self, number: TrialNumber) {

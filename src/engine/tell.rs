@@ -73,7 +73,7 @@ impl Engine {
                     Some(Leaving::Pausing(reason)) => reason,
                     _ => message.unwrap_or_else(|| "paused".to_owned()),
                 };
-                self.emit(Event::TrialPaused { trial: number, reason });
+                self.emit(Event::TrialPaused { trial: number, reason, hold: None });
             }
             (AttemptEnd::Stopped, leaving) => {
                 let reason = match leaving {

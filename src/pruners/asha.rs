@@ -242,7 +242,7 @@ impl Pruner for Asha {
 fn waits_at(trial: &Trial, next: Option<u64>) -> bool {
     let passed_next = trial.last().is_some_and(|(last, _)| next.is_some_and(|next| last >= next));
     let on_its_way = trial.until.zip(trial.last()).is_some_and(|(until, (last, _))| until > last);
-    trial.state == TrialState::Paused && !passed_next && !on_its_way
+    trial.waits_for_its_pruner() && !passed_next && !on_its_way
 }
 
 /// The trial's first report at or after `rung`.

@@ -79,7 +79,7 @@ fn line(happening: &Happening<'_>) -> Option<String> {
             (None, _) => format!("trial {trial} started again on {} (attempt {attempt})", slot.device),
         },
         Event::Decided { trial, step, verdict: Verdict::Continue(Some(reason)) } => format!("trial {trial} goes on at step {step}: {reason}"),
-        Event::TrialPaused { trial, reason } => format!("trial {trial} paused{}: {reason}", at_last_step(view, *trial)),
+        Event::TrialPaused { trial, reason, .. } => format!("trial {trial} paused{}: {reason}", at_last_step(view, *trial)),
         Event::TrialQueued { trial, reason, .. } => format!("trial {trial} queued again: {reason}"),
         Event::AttemptEnded { trial, attempt, end: AttemptEnd::Lost, .. } => format!("trial {trial} attempt {attempt} was lost with its runner"),
         Event::AttemptEnded { trial, attempt, end: AttemptEnd::Failed(_), reason } => {
@@ -211,7 +211,7 @@ mod tests {
         let trial = TrialNumber(3);
         let passed = Event::Decided { trial, step: 9, verdict: Verdict::Continue(Some(Reason("rank 1 of 3; 1 goes on".into()))) };
         assert_eq!(said(&passed).as_deref(), Some("trial 3 goes on at step 9: rank 1 of 3; 1 goes on"));
-        let paused = Event::TrialPaused { trial, reason: "waits at rung 9".into() };
+        let paused = Event::TrialPaused { trial, reason: "waits at rung 9".into(), hold: None };
         assert_eq!(said(&paused).as_deref(), Some("trial 3 paused: waits at rung 9"));
         let report = Event::Reported { trial, attempt: AttemptNumber(0), step: 1, metrics: Default::default() };
         assert_eq!(said(&report), None);

@@ -7,7 +7,7 @@ use super::{
     Attempt, Curve, HeldLease, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredRequest, StoredStudy, StudyId,
     StudySummary, Takeover, check_creations,
 };
-use crate::event::{Event, Request, Seq};
+use crate::event::{Answer, Event, Request, Seq};
 use crate::query::{Filter, Place, TrialQuery};
 use crate::study::StudySpec;
 use crate::time::Timestamp;
@@ -46,7 +46,7 @@ struct StudyData {
 struct RequestData {
     study: StudyId,
     request: Request,
-    served: bool,
+    answer: Option<Answer>,
 }
 
 impl MemoryStore {
@@ -81,6 +81,32 @@ impl Data {
     }
 }
 
+impl Data {
+    /// Writes events of a study, whoever may do so having been checked.
+    fn write(&mut self, id: StudyId, now: Timestamp, events: &[Event]) -> Result<(), StorageError> {
+        for event in events {
+            self.seq += 1;
+            let seq = Seq(self.seq);
+            let study = self.study_mut(id)?;
+            study.view.apply(now, event);
+            study.journal.push((seq, now, event.clone()));
+            match event {
+                Event::BudgetExtended { by } => study.spec.budget.extend(*by),
+                Event::RequestServed { id: key, answer } => self.serve(id, *key, answer),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, study: StudyId, id: i64, answer: &Answer) {
+        let request = index_of(StudyId(id)).and_then(|index| self.requests.get_mut(index));
+        if let Some(request) = request.filter(|request| request.study == study && request.answer.is_none()) {
+            request.answer = Some(answer.clone());
+        }
+    }
+}
+
 fn index_of(id: StudyId) -> Option<usize> {
     usize::try_from(id.0.checked_sub(1)?).ok()
 }
@@ -97,6 +123,10 @@ impl StudyData {
             counts: self.view.counts,
             best: self.view.best().and_then(|trial| Some((trial.number, trial.value?))),
             finished: self.view.finished.clone(),
+            paused: self.view.paused.clone(),
+            extension: self.view.extension,
+            notes: self.view.notes.clone(),
+            tags: self.view.tags.clone(),
             held: self.held.as_ref().map(|(holder, acquired)| HeldLease { epoch: self.epoch, holder: holder.clone(), acquired: *acquired }),
             created: self.created,
         }
@@ -170,7 +200,12 @@ impl StorageReader for MemoryStore {
     fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError> {
         let data = self.data();
         let found = data.studies.iter().enumerate().find(|(_, study)| study.spec.name == name);
-        Ok(found.map(|(index, study)| StoredStudy { id: id_of(index), spec: study.spec.clone(), created: study.created }))
+        Ok(found.map(|(index, study)| StoredStudy {
+            id: id_of(index),
+            spec: study.spec.clone(),
+            extension: study.view.extension,
+            created: study.created,
+        }))
     }
 
     fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError> {
@@ -330,26 +365,34 @@ impl Storage for MemoryStore {
         Ok(())
     }
 
-    fn append(&mut self, lease: &Lease, now: Timestamp, events: &[Event]) -> Result<Seq, StorageError> {
-        let mut data = self.data();
-        let mut seq = data.seq;
-        let study = data.fenced(lease)?;
-        check_creations(study.view.trials.len() as u64, events)?;
-        for event in events {
-            seq += 1;
-            study.view.apply(now, event);
-            study.journal.push((Seq(seq), now, event.clone()));
-        }
-        let last = study.journal.last().map_or(Seq(0), |(seq, _, _)| *seq);
-        data.seq = seq;
-        data.commits += 1;
-        Ok(last)
+    fn answer(&self, study: StudyId, id: i64) -> Result<Option<Answer>, StorageError> {
+        let data = self.data();
+        data.study(study)?;
+        let request = index_of(StudyId(id)).and_then(|index| data.requests.get(index)).filter(|request| request.study == study);
+        Ok(request.and_then(|request| request.answer.clone()))
     }
 
-    fn request(&mut self, study: StudyId, _now: Timestamp, request: &Request) -> Result<i64, StorageError> {
+    fn append(&mut self, lease: &Lease, now: Timestamp, events: &[Event]) -> Result<Seq, StorageError> {
         let mut data = self.data();
-        data.study(study)?;
-        data.requests.push(RequestData { study, request: request.clone(), served: false });
+        let study = data.fenced(lease)?;
+        check_creations(study.view.trials.len() as u64, events)?;
+        data.write(lease.study, now, events)?;
+        data.commits += 1;
+        Ok(data.study(lease.study)?.journal.last().map_or(Seq(0), |(seq, _, _)| *seq))
+    }
+
+    fn request(&mut self, study: StudyId, now: Timestamp, request: &Request) -> Result<i64, StorageError> {
+        let mut data = self.data();
+        let view = &data.study(study)?.view;
+        let entry = request.entry();
+        if let Some(trial) = entry.as_ref().and_then(Event::trial)
+            && view.trial(trial).is_none()
+        {
+            return Err(StorageError::NoTrial { trial });
+        }
+        let answer = entry.as_ref().map(|_| Answer::Done(String::new()));
+        data.requests.push(RequestData { study, request: request.clone(), answer });
+        data.write(study, now, entry.as_slice())?;
         data.commits += 1;
         Ok(id_of(data.requests.len() - 1).0)
     }
@@ -357,20 +400,8 @@ impl Storage for MemoryStore {
     fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError> {
         let data = self.data();
         data.study(study)?;
-        let pending = data.requests.iter().enumerate().filter(|(_, request)| request.study == study && !request.served);
+        let pending = data.requests.iter().enumerate().filter(|(_, request)| request.study == study && request.answer.is_none());
         Ok(pending.map(|(index, request)| StoredRequest { id: id_of(index).0, request: request.request.clone() }).collect())
-    }
-
-    fn serve_request(&mut self, lease: &Lease, _now: Timestamp, id: i64) -> Result<(), StorageError> {
-        let mut data = self.data();
-        data.fenced(lease)?;
-        if let Some(request) = index_of(StudyId(id)).and_then(|index| data.requests.get_mut(index))
-            && request.study == lease.study
-        {
-            request.served = true;
-            data.commits += 1;
-        }
-        Ok(())
     }
 }
 

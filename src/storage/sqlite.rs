@@ -1,6 +1,7 @@
 //! The store in one SQLite file: any number of processes read while one writes.
 
 mod append;
+mod backup;
 mod fault;
 mod filesystem;
 mod migrate;
@@ -24,7 +25,7 @@ use super::{
     Attempt, BUSY_TIMEOUT, Curve, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredRequest, StoredStudy, StudyId,
     StudySummary, Takeover,
 };
-use crate::event::{Event, Request, Seq};
+use crate::event::{Answer, Event, Request, Seq};
 use crate::query::{Filter, TrialQuery};
 use crate::study::StudySpec;
 use crate::time::Timestamp;
@@ -62,7 +63,7 @@ impl SqliteStore {
             migrate::version(&connection, path, MIGRATIONS)?;
             enable_wal(&connection)?;
             configure(&connection)?;
-            migrate::migrate(&mut connection, path, MIGRATIONS)?;
+            migrate::migrate(&mut connection, path, MIGRATIONS, |found| backup::keep_copy(path, found))?;
             Ok(connection)
         };
         let connection = open().map_err(|fault: Fault| fault.at(path, "opening it"))?;
@@ -364,15 +365,15 @@ impl Storage for SqliteStore {
     }
 
     fn request(&mut self, study: StudyId, now: Timestamp, request: &Request) -> Result<i64, StorageError> {
-        self.write("writing a request", |transaction, _| write::request(transaction, study, now, request))
+        self.write("writing a request", |transaction, cache| write::request(transaction, cache, study, now, request))
     }
 
     fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError> {
         self.reader.read("reading requests", |connection| read::pending_requests(connection, study))
     }
 
-    fn serve_request(&mut self, lease: &Lease, now: Timestamp, id: i64) -> Result<(), StorageError> {
-        self.write("serving a request", |transaction, _| write::serve_request(transaction, lease, now, id))
+    fn answer(&self, study: StudyId, id: i64) -> Result<Option<Answer>, StorageError> {
+        self.reader.read("reading a request", |connection| read::answer(connection, study, id))
     }
 }
 

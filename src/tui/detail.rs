@@ -43,6 +43,7 @@ fn title(snapshot: &Snapshot, trial: &Trial, look: Look) -> Line<'static> {
     let proposed = match &trial.origin {
         Origin::Sampled(sampler) => format!("proposed by {}", one_line(sampler)),
         Origin::Enqueued(index) => format!("enqueued as number {index}"),
+        Origin::Asked => "enqueued on request".to_owned(),
     };
     let device = trial.device.as_ref().map(|device| format!(", on {device}")).unwrap_or_default();
     let mut spans =

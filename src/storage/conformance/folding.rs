@@ -68,6 +68,8 @@ fn assert_whole(reader: &dyn Storage, study: StudyId, view: &StudyView, journal:
     let summary = reader.summary(study)?;
     assert_eq!(summary.counts, view.counts);
     assert_eq!(summary.finished, view.finished);
+    assert_eq!((&summary.paused, summary.extension), (&view.paused, view.extension));
+    assert_eq!((&summary.notes, &summary.tags), (&view.notes, &view.tags));
     assert_eq!(summary.best.map(|(number, _)| number), view.best().map(|trial| trial.number));
     let listed = reader.trials(study, &TrialQuery::all(SortKey::Number))?;
     assert_eq!(listed.len(), view.trials.len());

@@ -1,6 +1,7 @@
 //! Studies and journals to test stores with.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rand::RngExt as _;
 
@@ -11,8 +12,8 @@ use crate::params::Params;
 use crate::seed::StreamRng;
 use crate::space::{Condition, Dimension, Distribution, Scale, Space};
 use crate::storage::Holder;
-use crate::study::{FailureCause, Program, StudySpec};
-use crate::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
+use crate::study::{Extension, FailureCause, Program, StudySpec};
+use crate::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 use crate::verdict::{Reason, Verdict};
 
 /// Metric of [`small_study`].
@@ -83,7 +84,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
     let until = rng.random_bool(0.3).then_some(step);
     let reason = ["rank 9 of 12 at step 300; 4 go on", "läuft weiter", "'; DROP TABLE trial; --", ""][rng.random_range(0..4)].to_owned();
     let path = PathBuf::from(["/runs/0/a", "/runs//0/a", "/runs/0/b", "/läufe/ü b"][rng.random_range(0..4)]);
-    match rng.random_range(0..24) {
+    match rng.random_range(0..31) {
         0 => Event::RunnerStarted { pid: 7, host: "höst".to_owned(), slots: vec![Slot { index: 0, device: Device::Cpu }] },
         1 => Event::RunnerStopped { reason, ran_micros: rng.random_range(0..1_000_000) },
         2..6 => {
@@ -102,13 +103,28 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
         17 => Event::CheckpointDropped { trial, path },
         18 => Event::AttemptEnded { trial, attempt, end: random_end(rng), reason: rng.random_bool(0.5).then_some(reason) },
         19 => Event::TrialQueued { trial, until, reason },
-        20 => Event::TrialPaused { trial, reason },
+        20 => Event::TrialPaused { trial, reason, hold: [None, Some(Hold::Trial), Some(Hold::Study)][rng.random_range(0..3)] },
         21 => {
             let state = [TrialState::Complete, TrialState::Pruned, TrialState::Failed][rng.random_range(0..3)];
             let value = (state == TrialState::Complete).then(|| random_number(rng));
             Event::TrialFinished { trial, state, value, reason: rng.random_bool(0.5).then_some(reason) }
         }
         22 => Event::StudyFinished { reason },
+        23 => Event::StudyPaused { reason },
+        24 => Event::StudyResumed { reason },
+        25 => {
+            let by = Extension { trials: rng.random_range(0..100), time: Duration::from_micros(rng.random_range(0..1 << 40)) };
+            Event::BudgetExtended { by }
+        }
+        26 => Event::Noted { trial: rng.random_bool(0.7).then_some(trial), text: reason },
+        27 | 28 => {
+            let tag = ["keep", "zwölf", "'; DROP TABLE trial_tag; --"][rng.random_range(0..3)].to_owned();
+            Event::Tagged { trial: rng.random_bool(0.7).then_some(trial), tag, present: rng.random_bool(0.6) }
+        }
+        29 => {
+            let from = [TrialState::Complete, TrialState::Pruned, TrialState::Failed][rng.random_range(0..3)];
+            Event::TrialContinued { trial, until: step, from }
+        }
         _ => Event::StudyReopened { reason },
     }
 }

@@ -1,12 +1,15 @@
 //! Cases about who may write: leases, fencing, requests, and seeing that others wrote.
 
+use std::time::Duration;
+
 use super::journal::{created, holder, small_study};
 use super::{Case, Opener, refused};
-use crate::event::{Request, Seq};
+use crate::event::{Answer, Event, Request, Seq};
 use crate::metric::Direction;
 use crate::storage::{HeldLease, Lease, Storage, StorageError, StudyId, Takeover};
+use crate::study::Extension;
 use crate::time::Timestamp;
-use crate::trial::TrialNumber;
+use crate::trial::{Note, TrialNumber};
 
 pub(super) const CASES: &[(&str, Case)] = &[
     ("a held study is busy until it is released", busy_until_released),
@@ -14,6 +17,8 @@ pub(super) const CASES: &[(&str, Case)] = &[
     ("a takeover from an older epoch is refused", stale_takeover),
     ("a released lease writes no more", released_lease),
     ("requests are served once, by their study's holder", requests),
+    ("notes and tags are written at once and need no lease", entries),
+    ("an extended budget is the study's budget", extensions),
     ("a change by another handle is seen once", changes),
     ("a refused append writes nothing", refused_append),
 ];
@@ -50,7 +55,6 @@ fn takeover_fences(open: &mut Opener) -> Result<(), StorageError> {
     let is_fenced = |result| matches!(refused(result, "a write with an old lease"), StorageError::Fenced { study: found } if found == study);
     assert!(is_fenced(old.append(&dead, Timestamp(4), &[created(1)]).map(drop)));
     assert!(is_fenced(old.update_spec(&dead, Timestamp(4), &small_study("t", Direction::Minimize))));
-    assert!(is_fenced(old.serve_request(&dead, Timestamp(4), 1)));
     assert_eq!(new.view(study)?.trials.len(), 1);
     assert_eq!(new.events_after(study, Seq(0), 10)?.len(), 1);
     new.append(&lease, Timestamp(5), &[created(1)])?;
@@ -96,13 +100,62 @@ fn requests(open: &mut Opener) -> Result<(), StorageError> {
         Ok(runner.pending_requests(study)?.into_iter().map(|stored| (stored.id, stored.request)).collect())
     };
     assert_eq!(pending(&*runner)?, [(first, kill), (second, Request::Stop)]);
-    runner.serve_request(&lease, Timestamp(4), first)?;
-    runner.serve_request(&lease, Timestamp(4), first)?;
-    runner.serve_request(&lease, Timestamp(4), foreign)?;
+    assert_eq!(watcher.answer(study, first)?, None);
+    let (done, late) = (Answer::Done("killed".to_owned()), Answer::Refused("too late".to_owned()));
+    let served = |id, answer: &Answer| Event::RequestServed { id, answer: answer.clone() };
+    runner.append(&lease, Timestamp(4), &[served(first, &done), served(first, &late), served(foreign, &done)])?;
+    assert_eq!(watcher.answer(study, first)?, Some(done), "the first answer counts");
+    assert_eq!((watcher.answer(study, foreign)?, watcher.answer(other, first)?, watcher.answer(study, 99)?), (None, None, None));
     assert_eq!(pending(&*runner)?, [(second, Request::Stop)]);
     assert_eq!(runner.pending_requests(other)?.len(), 1, "a lease on one study serves no request of another");
     let unknown = refused(watcher.request(StudyId(99), Timestamp(5), &Request::Stop), "a request to no study");
     assert!(matches!(unknown, StorageError::NoStudy { study: StudyId(99) }));
+    Ok(())
+}
+
+fn entries(open: &mut Opener) -> Result<(), StorageError> {
+    let (mut runner, mut writer) = (open(), open());
+    let study = new_study(&mut *runner)?;
+    let lease = runner.acquire(study, &holder(1), Timestamp(1), Takeover::IfFree)?;
+    runner.append(&lease, Timestamp(2), &[created(0)])?;
+    let note = |trial, text: &str| Request::Note { trial, text: text.to_owned() };
+    let tag = |trial, present| Request::Tag { trial, tag: "keep".to_owned(), present };
+    let trial = Some(TrialNumber(0));
+    let first = writer.request(study, Timestamp(3), &note(trial, "läuft gut"))?;
+    for (at, request) in (4..).zip([tag(trial, true), note(None, "about all"), tag(None, true), tag(None, true), tag(None, false)]) {
+        writer.request(study, Timestamp(at), &request)?;
+    }
+    let seen = runner.trial(study, TrialNumber(0))?;
+    let written = Note { at: Timestamp(3), text: "läuft gut".to_owned() };
+    assert_eq!(seen.map(|trial| (trial.notes, trial.tags)), Some((vec![written], vec!["keep".to_owned()])));
+    let summary = runner.summary(study)?;
+    assert_eq!((summary.notes.len(), summary.tags.len()), (1, 0));
+    assert!(runner.pending_requests(study)?.is_empty(), "they are done already");
+    assert_eq!(runner.answer(study, first)?, Some(Answer::Done(String::new())));
+    let missing = refused(writer.request(study, Timestamp(9), &note(Some(TrialNumber(7)), "about nothing")), "a note on no trial");
+    assert!(matches!(missing, StorageError::NoTrial { trial: TrialNumber(7) }));
+    // The holder goes on between them; the journal has all of it, and folds to the state.
+    runner.append(&lease, Timestamp(10), &[created(1)])?;
+    let mut folded = crate::view::StudyView::new(&small_study("s", Direction::Minimize));
+    for (_, at, event) in runner.events_after(study, Seq(0), u64::MAX)? {
+        folded.apply(at, &event);
+    }
+    assert_eq!(folded, runner.view(study)?);
+    Ok(())
+}
+
+fn extensions(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let mut spec = small_study("s", Direction::Minimize);
+    spec.budget.trials = Some(10);
+    let study = store.create_study(Timestamp(1), &spec)?;
+    let lease = store.acquire(study, &holder(1), Timestamp(1), Takeover::IfFree)?;
+    let by = Extension { trials: 5, time: Duration::from_secs(60) };
+    store.append(&lease, Timestamp(2), &[Event::BudgetExtended { by }])?;
+    let summary = open().summary(study)?;
+    assert_eq!((summary.spec.budget.trials, summary.spec.budget.time, summary.extension), (Some(15), None, by));
+    let stored = open().study("s")?;
+    assert_eq!(stored.map(|stored| (stored.spec.budget.trials, stored.extension)), Some((Some(15), by)));
     Ok(())
 }
 

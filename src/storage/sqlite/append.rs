@@ -15,8 +15,9 @@ use crate::metric::Metrics;
 use crate::params::Params;
 use crate::space::Distribution;
 use crate::storage::StudyId;
+use crate::study::Extension;
 use crate::time::Timestamp;
-use crate::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
+use crate::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 use crate::verdict::Verdict;
 
 /// What a writer remembers between calls, so as not to look it up again. Thrown away when a transaction fails.
@@ -94,6 +95,24 @@ impl<'a> Append<'a> {
             Event::RunnerStopped { reason, ran_micros } => self.runner_stopped(reason, *ran_micros)?,
             Event::StudyFinished { reason } => self.finish_study(Some(reason))?,
             Event::StudyReopened { .. } => self.finish_study(None)?,
+            Event::StudyPaused { reason } => self.pause_study(Some(reason))?,
+            Event::StudyResumed { .. } => self.pause_study(None)?,
+            Event::BudgetExtended { by } => self.extend(*by)?,
+            Event::Noted { trial: None, text } => {
+                let sql = "INSERT INTO study_note (study_id, seq, at, text) VALUES (?1, ?2, ?3, ?4)";
+                self.execute(sql, params![self.study.0, seq, self.now.0, text]).map(drop)?;
+            }
+            Event::Tagged { trial: None, tag, present } => {
+                let sql = match present {
+                    true => "INSERT OR IGNORE INTO study_tag (study_id, tag) VALUES (?1, ?2)",
+                    false => "DELETE FROM study_tag WHERE study_id = ?1 AND tag = ?2",
+                };
+                self.execute(sql, params![self.study.0, tag]).map(drop)?;
+            }
+            Event::RequestServed { id, answer } => {
+                let sql = "UPDATE request SET served_at = ?3, answer = ?4 WHERE study_id = ?1 AND id = ?2 AND served_at IS NULL";
+                self.execute(sql, params![self.study.0, id, self.now.0, to_json(answer)?]).map(drop)?;
+            }
             Event::TrialCreated { trial, params, origin } => {
                 self.create(trial_id(self.study, *trial)?, *trial, params, origin)?;
                 self.trials += 1;
@@ -125,6 +144,23 @@ impl<'a> Append<'a> {
 
     fn finish_study(&self, reason: Option<&str>) -> Result<(), Fault> {
         self.execute("UPDATE study SET finished_reason = ?2 WHERE id = ?1", params![self.study.0, reason])?;
+        Ok(())
+    }
+
+    fn pause_study(&self, reason: Option<&str>) -> Result<(), Fault> {
+        self.execute("UPDATE study SET paused_reason = ?2 WHERE id = ?1", params![self.study.0, reason])?;
+        Ok(())
+    }
+
+    /// The specification has the budget as it is now; the columns say what of it the study file does not know.
+    fn extend(&self, by: Extension) -> Result<(), Fault> {
+        let mut spec = study_row(self.connection, self.study)?.spec;
+        spec.budget.extend(by);
+        let micros = i64::try_from(by.time.as_micros()).unwrap_or(i64::MAX);
+        self.execute(
+            "UPDATE study SET spec = ?2, extra_trials = extra_trials + ?3, extra_micros = extra_micros + ?4 WHERE id = ?1",
+            params![self.study.0, to_json(&spec)?, to_integer(by.trials)?, micros],
+        )?;
         Ok(())
     }
 
@@ -173,11 +209,30 @@ impl<'a> Append<'a> {
             Event::CheckpointDropped { path, .. } => self.drop_checkpoint(id, path),
             Event::AttemptEnded { attempt, end, reason, .. } => self.end(id, *attempt, end, reason.as_deref()),
             Event::TrialQueued { until, reason, .. } => {
-                let sql = "UPDATE trial SET state = 'queued', until = ?2, reason = ?3 WHERE id = ?1";
-                self.execute(sql, params![id, until.map(to_integer).transpose()?, reason]).map(drop)
+                let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, reason = ?3 WHERE id = ?1";
+                self.execute(sql, params![id, until.map(to_integer).transpose()?, reason])?;
+                self.unfinish(id)
             }
-            Event::TrialPaused { reason, .. } => {
-                self.execute("UPDATE trial SET state = 'paused', reason = ?2 WHERE id = ?1", params![id, reason]).map(drop)
+            Event::TrialPaused { reason, hold, .. } => {
+                let sql = "UPDATE trial SET state = 'paused', hold = ?2, reason = ?3 WHERE id = ?1";
+                self.execute(sql, params![id, hold.map(Hold::as_str), reason])?;
+                self.unfinish(id)
+            }
+            Event::TrialContinued { until, from, .. } => {
+                let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, continued = ?3, reason = ?4 WHERE id = ?1";
+                self.execute(sql, params![id, to_integer(*until)?, from.as_str(), format!("continues to step {until}")])?;
+                self.unfinish(id)
+            }
+            Event::Noted { text, .. } => {
+                let sql = "INSERT INTO trial_note (trial_id, seq, at, text) VALUES (?1, ?2, ?3, ?4)";
+                self.execute(sql, params![id, seq, self.now.0, text]).map(drop)
+            }
+            Event::Tagged { tag, present, .. } => {
+                let sql = match present {
+                    true => "INSERT OR IGNORE INTO trial_tag (trial_id, tag) VALUES (?1, ?2)",
+                    false => "DELETE FROM trial_tag WHERE trial_id = ?1 AND tag = ?2",
+                };
+                self.execute(sql, params![id, tag]).map(drop)
             }
             Event::TrialFinished { state, value, reason, .. } => self.finish(id, *state, *value, reason.as_deref()),
             _ => Ok(()),
@@ -193,10 +248,11 @@ impl<'a> Append<'a> {
             params![id, attempt.0, index, device, resume_step, resume_path, until, self.now.0],
         )?;
         self.execute(
-            "UPDATE trial SET state = 'running', attempts = ?2, device = ?3, until = ?4, started_at = ?5, reason = NULL WHERE id = ?1",
+            "UPDATE trial SET state = 'running', attempts = ?2, device = ?3, until = ?4, started_at = ?5, hold = NULL, reason = NULL
+             WHERE id = ?1",
             params![id, i64::from(attempt.0) + 1, device, until, self.now.0],
         )?;
-        Ok(())
+        self.unfinish(id)
     }
 
     fn report(&mut self, id: i64, attempt: AttemptNumber, step: i64, metrics: &Metrics) -> Result<(), Fault> {
@@ -265,8 +321,16 @@ impl<'a> Append<'a> {
         Ok(())
     }
 
+    /// A trial that goes on has neither a value nor an end.
+    fn unfinish(&self, id: i64) -> Result<(), Fault> {
+        if self.execute("UPDATE trial SET finished_at = NULL WHERE id = ?1 AND finished_at IS NOT NULL", params![id])? > 0 {
+            self.execute("DELETE FROM trial_value WHERE trial_id = ?1", params![id])?;
+        }
+        Ok(())
+    }
+
     fn finish(&self, id: i64, state: TrialState, value: Option<f64>, reason: Option<&str>) -> Result<(), Fault> {
-        let sql = "UPDATE trial SET state = ?2, reason = ?3, finished_at = ?4 WHERE id = ?1";
+        let sql = "UPDATE trial SET state = ?2, reason = ?3, finished_at = ?4, hold = NULL, continued = NULL WHERE id = ?1";
         self.execute(sql, params![id, state.as_str(), reason, self.now.0])?;
         match value {
             Some(value) => {

@@ -11,7 +11,7 @@ use crate::storage::StorageError;
 pub(super) const APPLICATION_ID: i64 = 0x6870_7372;
 
 /// The steps from an empty file to the present schema, appended to and never edited: step `n` leads to version `n + 1`.
-pub(super) const MIGRATIONS: &[&str] = &[concat!(include_str!("v1.sql"), include_str!("v1_optuna.sql"))];
+pub(super) const MIGRATIONS: &[&str] = &[concat!(include_str!("v1.sql"), include_str!("v1_optuna.sql")), include_str!("v2.sql")];
 
 /// The version that `migrations` lead to.
 pub(super) fn newest(migrations: &[&str]) -> i64 {
@@ -39,14 +39,23 @@ pub(super) fn version(connection: &Connection, path: &Path, migrations: &[&str])
     if tables > 0 || found != 0 { not_a_store("it is an SQLite database of another program".to_owned()) } else { Ok(0) }
 }
 
-/// Runs the steps that are missing, all in one transaction.
-pub(super) fn migrate(connection: &mut Connection, path: &Path, migrations: &[&str]) -> Result<(), Fault> {
+/// Runs the steps that are missing, all in one transaction. Of a file that holds something `keep_copy` is called before,
+/// with its version.
+pub(super) fn migrate(
+    connection: &mut Connection,
+    path: &Path,
+    migrations: &[&str],
+    keep_copy: impl FnOnce(i64) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     if version(connection, path, migrations)? == newest(migrations) {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Asked again under the lock: another process may have been faster.
     let found = version(&transaction, path, migrations)?;
+    if (1..newest(migrations)).contains(&found) {
+        keep_copy(found)?;
+    }
     for (step, sql) in (0..).zip(migrations) {
         if step >= found {
             transaction.execute_batch(sql)?;
@@ -71,20 +80,39 @@ mod tests {
     #[test]
     fn only_missing_steps_run() {
         let mut connection = Connection::open_in_memory().unwrap();
-        migrate(&mut connection, Path::new("x"), &STEPS[..1]).ok().unwrap();
+        migrate(&mut connection, Path::new("x"), &STEPS[..1], |_| Ok(())).ok().unwrap();
         connection.execute_batch("INSERT INTO a VALUES (7)").unwrap();
-        migrate(&mut connection, Path::new("x"), STEPS).ok().unwrap();
-        migrate(&mut connection, Path::new("x"), STEPS).ok().unwrap();
+        migrate(&mut connection, Path::new("x"), STEPS, |_| Ok(())).ok().unwrap();
+        migrate(&mut connection, Path::new("x"), STEPS, |_| Ok(())).ok().unwrap();
         assert_eq!(columns(&connection), "x,y");
         assert_eq!(connection.query_row("SELECT x FROM a", [], |row| row.get::<_, i64>(0)).unwrap(), 7);
     }
 
     #[test]
+    fn a_copy_is_kept_of_what_is_changed_and_only_of_that() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let mut copied = Vec::new();
+        for steps in [&STEPS[..1], &STEPS[..1], STEPS, STEPS] {
+            migrate(&mut connection, Path::new("x"), steps, |found| {
+                copied.push(found);
+                Ok(())
+            })
+            .ok()
+            .unwrap();
+        }
+        assert_eq!(copied, [1]);
+        let refused = || Err(StorageError::NoTrial { trial: crate::trial::TrialNumber(0) }.into());
+        let more = [STEPS[0], STEPS[1], STEPS[2], "CREATE TABLE c (x REAL) STRICT;"];
+        assert!(migrate(&mut connection, Path::new("x"), &more, |_| refused()).is_err());
+        assert_eq!(version(&connection, Path::new("x"), &more).ok().unwrap(), 3, "without a copy nothing is changed");
+    }
+
+    #[test]
     fn a_step_that_fails_leaves_the_old_version() {
         let mut connection = Connection::open_in_memory().unwrap();
-        migrate(&mut connection, Path::new("x"), &STEPS[..1]).ok().unwrap();
+        migrate(&mut connection, Path::new("x"), &STEPS[..1], |_| Ok(())).ok().unwrap();
         let broken = [STEPS[0], STEPS[1], "CREATE TABLE"];
-        assert!(migrate(&mut connection, Path::new("x"), &broken).is_err());
+        assert!(migrate(&mut connection, Path::new("x"), &broken, |_| Ok(())).is_err());
         assert_eq!(columns(&connection), "x");
         assert_eq!(version(&connection, Path::new("x"), STEPS).ok().unwrap(), 1);
     }
@@ -92,8 +120,8 @@ mod tests {
     #[test]
     fn a_newer_version_is_refused() {
         let mut connection = Connection::open_in_memory().unwrap();
-        migrate(&mut connection, Path::new("x"), STEPS).ok().unwrap();
-        let refused = migrate(&mut connection, Path::new("x"), &STEPS[..2]);
+        migrate(&mut connection, Path::new("x"), STEPS, |_| Ok(())).ok().unwrap();
+        let refused = migrate(&mut connection, Path::new("x"), &STEPS[..2], |_| Ok(()));
         assert!(matches!(refused, Err(Fault::Store(StorageError::Newer { found: 3, known: 2, .. }))));
     }
 }

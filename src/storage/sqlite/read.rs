@@ -1,5 +1,7 @@
 //! Reads everything but trials: studies, attempts, reports, the journal.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
 
@@ -7,12 +9,12 @@ use super::fault::Fault;
 use super::number::{from_integer, from_real, number_of, trial_id, trial_ids};
 use super::trials;
 use crate::device::Slot;
-use crate::event::{Event, Seq};
+use crate::event::{Answer, Event, Seq};
 use crate::metric::Direction;
 use crate::storage::{Attempt, Curve, HeldLease, Holder, StorageError, StoredRequest, StoredStudy, StudyId, StudySummary};
-use crate::study::StudySpec;
+use crate::study::{Extension, StudySpec};
 use crate::time::Timestamp;
-use crate::trial::{AttemptNumber, TrialNumber, TrialState};
+use crate::trial::{AttemptNumber, Note, TrialNumber, TrialState};
 use crate::view::{Counts, StudyView};
 
 /// A JSON column's content.
@@ -32,12 +34,12 @@ pub(super) fn study(connection: &Connection, name: &str) -> Result<Option<Stored
     let mut statement = connection.prepare_cached("SELECT id FROM study WHERE name = ?1")?;
     let Some(id) = statement.query_row([name], |row| row.get(0).map(StudyId)).optional()? else { return Ok(None) };
     let row = study_row(connection, id)?;
-    Ok(Some(StoredStudy { id, spec: row.spec, created: row.created }))
+    Ok(Some(StoredStudy { id, spec: row.spec, extension: row.extension, created: row.created }))
 }
 
 /// One study's line of `ls`.
 pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySummary, Fault> {
-    let StudyRow { spec, created, finished, .. } = study_row(connection, id)?;
+    let StudyRow { spec, created, finished, paused, extension, .. } = study_row(connection, id)?;
     let (first, last) = trial_ids(id);
     let mut counts = Counts::default();
     let mut statement = connection.prepare_cached("SELECT state, count(*) FROM trial WHERE id BETWEEN ?1 AND ?2 GROUP BY state")?;
@@ -49,7 +51,8 @@ pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySumma
         *counts.of(state) = from_integer(row.get(1)?, place)?;
     }
     let best = best(connection, id)?;
-    Ok(StudySummary { id, spec, counts, best, finished, held: held(connection, id)?, created })
+    let (notes, tags) = (notes(connection, id)?, tags(connection, id)?);
+    Ok(StudySummary { id, spec, counts, best, finished, paused, extension, notes, tags, held: held(connection, id)?, created })
 }
 
 fn best(connection: &Connection, study: StudyId) -> Result<Option<(TrialNumber, f64)>, Fault> {
@@ -86,19 +89,25 @@ pub(super) struct StudyRow {
     pub(super) created: Timestamp,
     pub(super) finished: Option<String>,
     pub(super) ran_micros: i64,
+    pub(super) paused: Option<String>,
+    pub(super) extension: Extension,
 }
 
 /// The row of table `study`; an error if there is none.
 pub(super) fn study_row(connection: &Connection, study: StudyId) -> Result<StudyRow, Fault> {
-    let mut statement = connection.prepare_cached("SELECT spec, revision, created_at, finished_reason, ran_micros FROM study WHERE id = ?1")?;
+    let sql = "SELECT spec, revision, created_at, finished_reason, ran_micros, paused_reason, extra_trials, extra_micros FROM study WHERE id = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([study.0])?;
     let Some(row) = rows.next()? else { return Err(StorageError::NoStudy { study }.into()) };
+    let place = || format!("table `study`, id {}", study.0);
     Ok(StudyRow {
         spec: json(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?, || format!("table `study`, id {}, column `spec`", study.0))?,
         revision: row.get(1)?,
         created: Timestamp(row.get(2)?),
         finished: row.get(3)?,
         ran_micros: row.get(4)?,
+        paused: row.get(5)?,
+        extension: Extension { trials: from_integer(row.get(6)?, place)?, time: Duration::from_micros(from_integer(row.get(7)?, place)?) },
     })
 }
 
@@ -117,8 +126,37 @@ pub(super) fn view(connection: &Connection, study: StudyId) -> Result<StudyView,
         *view.counts.of(trial.state) += 1;
     }
     view.finished = row.finished;
+    view.paused = row.paused;
+    view.extension = row.extension;
+    view.notes = notes(connection, study)?;
+    view.tags = tags(connection, study)?;
     view.ran_micros = row.ran_micros;
     Ok(view)
+}
+
+/// What was written about a study.
+fn notes(connection: &Connection, study: StudyId) -> Result<Vec<Note>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT at, text FROM study_note WHERE study_id = ?1 ORDER BY seq")?;
+    let notes = statement.query_map([study.0], |row| Ok(Note { at: Timestamp(row.get(0)?), text: row.get(1)? }))?;
+    Ok(notes.collect::<Result<_, _>>()?)
+}
+
+/// The tags of a study.
+fn tags(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT tag FROM study_tag WHERE study_id = ?1 ORDER BY tag")?;
+    Ok(statement.query_map([study.0], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+/// What came of a request.
+pub(super) fn answer(connection: &Connection, study: StudyId, id: i64) -> Result<Option<Answer>, Fault> {
+    require(connection, study)?;
+    let mut statement = connection.prepare_cached("SELECT answer FROM request WHERE study_id = ?1 AND id = ?2 AND served_at IS NOT NULL")?;
+    match statement.query_row([study.0, id], |row| row.get::<_, Option<String>>(0)).optional()? {
+        None => Ok(None),
+        // Served by an older hpsearch, which said nothing.
+        Some(None) => Ok(Some(Answer::Done(String::new()))),
+        Some(Some(text)) => json(&text, || format!("table `request`, id {id}, column `answer`")).map(Some),
+    }
 }
 
 /// Attempts of one trial, or of all.

@@ -123,7 +123,7 @@ fn a_store_of_a_newer_version_is_refused() {
     let (_directory, path, store, _lease) = fresh();
     store.reader.connection.pragma_update(None, "user_version", 99).unwrap();
     drop(store);
-    assert!(matches!(SqliteStore::open(&path), Err(StorageError::Newer { found: 99, known: 1, .. })));
+    assert!(matches!(SqliteStore::open(&path), Err(StorageError::Newer { found: 99, known: 2, .. })));
     assert!(matches!(SqliteReader::open(&path), Err(StorageError::Newer { .. })));
 }
 
@@ -185,7 +185,7 @@ fn an_archived_store_is_read_without_its_directory_being_touched() {
     let archived = directory.path().join("50 % of #1?.db");
     fs::rename(&path, &archived).unwrap();
     let (connection, version) = open_archived(&archived).ok().unwrap();
-    assert_eq!(version, 1);
+    assert_eq!(version, migrate::newest(MIGRATIONS));
     assert_eq!(SqliteReader::new(connection, &archived).view(lease.study).unwrap().trials.len(), trials);
     assert!(!has_log(&archived));
 }
@@ -360,4 +360,62 @@ fn optunas_views_show_the_study() {
     assert_eq!(rows("SELECT value_type FROM trial_values ORDER BY trial_id"), ["FINITE", "INF_POS"]);
     assert_eq!(rows("SELECT DISTINCT param_name || ' ' || param_value FROM trial_params ORDER BY 1"), ["learning_rate 0.01", "optim 0.0"]);
     assert_eq!(rows("SELECT datetime_complete FROM trials LIMIT 1"), ["2023-11-14 22:13:20.000000"]);
+}
+
+/// A store as version 1 left it.
+fn old_store(directory: &tempfile::TempDir) -> PathBuf {
+    let path = directory.path().join("hpsearch.db");
+    Connection::open(&path).unwrap().execute_batch(include_str!("../../../tests/it/stores/v1.sql")).unwrap();
+    path
+}
+
+#[test]
+fn a_store_of_version_1_is_brought_up_to_date_and_kept_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = old_store(&directory);
+    let reader = SqliteReader::open(&path).unwrap();
+    let study = reader.study("old").unwrap().unwrap();
+    let mut folded = StudyView::new(&study.spec);
+    for (_, at, event) in reader.events_after(study.id, Seq(0), u64::MAX).unwrap() {
+        folded.apply(at, &event);
+    }
+    let view = reader.view(study.id).unwrap();
+    assert_eq!(format!("{view:?}"), format!("{folded:?}"), "its journal folds to what is read now");
+    assert_eq!((view.counts.complete, view.counts.pruned, view.counts.failed), (3, 3, 1));
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(store.pending_requests(study.id).unwrap().len(), 1);
+    drop((reader, store));
+    assert_sound(&path);
+    let copy = backup::place(&path, 1);
+    assert_sound(&copy);
+    let version: i64 = Connection::open(&copy).unwrap().query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+    assert_eq!(version, 1);
+    let left = fs::read_dir(directory.path()).unwrap().count();
+    assert!(left <= 4, "the store, its copy, perhaps its log and index: {left}");
+}
+
+#[test]
+fn a_store_that_cannot_be_copied_is_left_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = old_store(&directory);
+    // A directory in the place of the copy: it cannot be renamed there.
+    fs::create_dir_all(backup::place(&path, 1).join("taken")).unwrap();
+    let error = SqliteStore::open(&path).unwrap_err();
+    assert!(matches!(error, StorageError::NoBackup { found: 1, .. }), "{error:?}");
+    assert!(told(&error).contains("hpsearch.db.v1") && told(&error).contains("nothing was changed"), "{}", told(&error));
+    let version: i64 = Connection::open(&path).unwrap().query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+    assert_eq!(version, 1);
+}
+
+#[test]
+fn version_1_is_what_it_was_when_it_was_released() {
+    let written = Connection::open_in_memory().unwrap();
+    written.execute_batch(MIGRATIONS[0]).unwrap();
+    let released = Connection::open_in_memory().unwrap();
+    released.execute_batch(include_str!("../../../tests/it/stores/v1.sql")).unwrap();
+    let schema = |connection: &Connection| -> Vec<String> {
+        let mut statement = connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+    };
+    assert_eq!(schema(&written), schema(&released));
 }

@@ -13,7 +13,7 @@ use crate::metric::Direction;
 use crate::params::{Params, Value};
 use crate::storage::StudyId;
 use crate::time::Timestamp;
-use crate::trial::{Decision, Trial, TrialNumber, TrialState};
+use crate::trial::{Decision, Hold, Note, Trial, TrialNumber, TrialState};
 use crate::verdict::{Reason, Verdict};
 
 /// All trials by number.
@@ -79,13 +79,15 @@ impl<'a> Loader<'a> {
         self.add_curves(&mut trials, first, last)?;
         self.add_decisions(&mut trials, first, last)?;
         self.add_checkpoints(&mut trials, first, last)?;
+        self.add_notes(&mut trials, first, last)?;
+        self.add_tags(&mut trials, first, last)?;
         Ok(trials)
     }
 
     fn rows(&self, first: i64, last: i64) -> Result<Vec<Trial>, Fault> {
         let mut statement = self.connection.prepare_cached(
             "SELECT t.id, t.state, t.origin, v.trial_id, v.value, t.last_metrics, t.attempts, t.device, t.until, t.reason, t.created_at,
-                    t.started_at, t.finished_at, t.busy_micros, t.failures
+                    t.started_at, t.finished_at, t.busy_micros, t.failures, t.hold, t.continued
              FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id",
         )?;
         let mut rows = statement.query(params![first, last])?;
@@ -144,6 +146,22 @@ impl<'a> Loader<'a> {
         })
     }
 
+    fn add_notes(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
+        let sql = "SELECT trial_id, at, text FROM trial_note WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, seq";
+        self.add(trials, sql, params![first, last], |trial, row| {
+            trial.notes.push(Note { at: Timestamp(row.get(1)?), text: row.get(2)? });
+            Ok(())
+        })
+    }
+
+    fn add_tags(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
+        let sql = "SELECT trial_id, tag FROM trial_tag WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, tag";
+        self.add(trials, sql, params![first, last], |trial, row| {
+            trial.tags.push(row.get(1)?);
+            Ok(())
+        })
+    }
+
     /// Hands each row of a query (its first column a trial's id) to the trial it is about.
     fn add(
         &self,
@@ -166,6 +184,12 @@ impl<'a> Loader<'a> {
     }
 }
 
+/// A column that holds a word of a few, or nothing.
+fn word_of<T>(row: &Row<'_>, column: usize, parse: fn(&str) -> Option<T>, place: impl FnOnce() -> String) -> Result<Option<T>, Fault> {
+    let Some(word) = row.get::<_, Option<String>>(column)? else { return Ok(None) };
+    parse(&word).map(Some).ok_or_else(|| Fault::corrupt(place(), format!("`{word}` means nothing here")))
+}
+
 fn trial(row: &Row<'_>) -> Result<Trial, Fault> {
     let id: i64 = row.get(0)?;
     let place = |column: &str| format!("table `trial`, id {id}, column `{column}`");
@@ -186,6 +210,10 @@ fn trial(row: &Row<'_>) -> Result<Trial, Fault> {
         failures: from_integer(row.get(14)?, || place("failures"))?,
         device: device.map_err(|unknown| Fault::corrupt(place("device"), unknown))?,
         until: row.get::<_, Option<i64>>(8)?.map(|until| from_integer(until, || place("until"))).transpose()?,
+        hold: word_of(row, 15, Hold::from_word, || place("hold"))?,
+        continued: word_of(row, 16, TrialState::from_word, || place("continued"))?,
+        notes: Vec::new(),
+        tags: Vec::new(),
         reason: row.get(9)?,
         created: Timestamp(row.get(10)?),
         started: row.get::<_, Option<i64>>(11)?.map(Timestamp),

@@ -7,7 +7,7 @@ use super::fault::Fault;
 use super::number::{number_of, to_integer, trial_ids};
 use super::optuna::distribution_json;
 use super::read::{held, require, study_row};
-use crate::event::{Event, Request, Seq};
+use crate::event::{Answer, Event, Request, Seq};
 use crate::storage::{Holder, Lease, StorageError, StudyId, Takeover, check_creations};
 use crate::study::StudySpec;
 use crate::time::Timestamp;
@@ -121,10 +121,7 @@ pub(super) fn release(connection: &Connection, lease: &Lease) -> Result<(), Faul
 /// Writes events to the journal and the tables.
 pub(super) fn append(connection: &Connection, cache: &mut Cache, lease: &Lease, now: Timestamp, events: &[Event]) -> Result<Seq, Fault> {
     let revision = check_fence(connection, lease)?;
-    let (first, last) = trial_ids(lease.study);
-    let mut statement = connection.prepare_cached("SELECT id FROM trial WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT 1")?;
-    let newest = statement.query_row([first, last], |row| row.get(0)).optional()?;
-    let trials = newest.map_or(0, |id| number_of(id).0 + 1);
+    let trials = trials_of(connection, lease.study)?;
     check_creations(trials, events)?;
     let mut append = Append::new(connection, cache, lease.study, revision, now, trials)?;
     let mut seq = None;
@@ -137,17 +134,28 @@ pub(super) fn append(connection: &Connection, cache: &mut Cache, lease: &Lease, 
     }
 }
 
-/// Asks something of whoever runs the study.
-pub(super) fn request(connection: &Connection, study: StudyId, now: Timestamp, request: &Request) -> Result<i64, Fault> {
-    require(connection, study)?;
-    connection.execute("INSERT INTO request (study_id, body, at) VALUES (?1, ?2, ?3)", params![study.0, to_json(request)?, now.0])?;
-    Ok(connection.last_insert_rowid())
+/// How many trials there are.
+fn trials_of(connection: &Connection, study: StudyId) -> Result<u64, Fault> {
+    let (first, last) = trial_ids(study);
+    let mut statement = connection.prepare_cached("SELECT id FROM trial WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT 1")?;
+    let newest = statement.query_row([first, last], |row| row.get(0)).optional()?;
+    Ok(newest.map_or(0, |id| number_of(id).0 + 1))
 }
 
-/// Marks a request as served.
-pub(super) fn serve_request(connection: &Connection, lease: &Lease, now: Timestamp, id: i64) -> Result<(), Fault> {
-    check_fence(connection, lease)?;
-    let sql = "UPDATE request SET served_at = ?3 WHERE study_id = ?1 AND id = ?2 AND served_at IS NULL";
-    connection.execute(sql, params![lease.study.0, id, now.0])?;
-    Ok(())
+/// Asks something of whoever runs the study, or does it here where it is but an entry.
+pub(super) fn request(connection: &Connection, cache: &mut Cache, study: StudyId, now: Timestamp, request: &Request) -> Result<i64, Fault> {
+    require(connection, study)?;
+    connection.execute("INSERT INTO request (study_id, body, at) VALUES (?1, ?2, ?3)", params![study.0, to_json(request)?, now.0])?;
+    let id = connection.last_insert_rowid();
+    if let Some(entry) = request.entry() {
+        let trials = trials_of(connection, study)?;
+        if let Some(trial) = entry.trial().filter(|trial| trial.0 >= trials) {
+            return Err(StorageError::NoTrial { trial }.into());
+        }
+        let revision = connection.query_row("SELECT revision FROM study WHERE id = ?1", [study.0], |row| row.get(0))?;
+        Append::new(connection, cache, study, revision, now, trials)?.write(&entry)?;
+        let sql = "UPDATE request SET served_at = ?2, answer = ?3 WHERE id = ?1";
+        connection.execute(sql, params![id, now.0, to_json(&Answer::Done(String::new()))?])?;
+    }
+    Ok(id)
 }
