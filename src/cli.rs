@@ -5,8 +5,11 @@ mod best;
 mod check;
 mod completions;
 mod console;
+mod curves;
 mod devices;
+mod diff;
 mod exit;
+mod explain;
 mod export;
 mod kill;
 mod list;
@@ -16,6 +19,7 @@ mod man;
 mod named_study;
 mod not_built;
 mod output;
+mod picture;
 mod predict;
 mod run;
 mod schema;
@@ -24,6 +28,7 @@ mod starter;
 mod stop;
 mod train;
 mod trial_json;
+mod trial_words;
 mod trials;
 mod watch;
 
@@ -107,6 +112,12 @@ pub enum Verb {
     Trials(trials::TrialsArguments),
     /// Show the best trial, its parameters as TOML
     Best(best::BestArguments),
+    /// Draw what trials reported over their course
+    Curves(curves::CurvesArguments),
+    /// Explain a trial: who proposed it, who stopped it, how it compares
+    Explain(explain::ExplainArguments),
+    /// Compare two trials, or a changed study file with its study
+    Diff(diff::DiffArguments),
     /// Print what a trial's program printed
     Logs(logs::LogsArguments),
     /// Write the best trial's checkpoint into a directory, ready for use
@@ -205,6 +216,9 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Show(arguments) => show::show(arguments, console),
         Verb::Trials(arguments) => trials::trials(arguments, console),
         Verb::Best(arguments) => best::best(arguments, console),
+        Verb::Curves(arguments) => curves::curves(arguments, console),
+        Verb::Explain(arguments) => explain::explain(arguments, console),
+        Verb::Diff(arguments) => diff::diff(arguments, console),
         Verb::Logs(arguments) => logs::logs(arguments, console),
         Verb::Export(arguments) => export::export(arguments, console),
         Verb::Train(arguments) => train::train(arguments, console),
@@ -225,7 +239,16 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
 fn prints_long(verb: &Verb) -> bool {
     match verb {
         Verb::Logs(arguments) => !arguments.follow,
-        Verb::Ls(_) | Verb::Show(_) | Verb::Trials(_) | Verb::Best(_) | Verb::Devices(_) | Verb::List(_) | Verb::Schema => true,
+        Verb::Ls(_)
+        | Verb::Show(_)
+        | Verb::Trials(_)
+        | Verb::Best(_)
+        | Verb::Curves(_)
+        | Verb::Explain(_)
+        | Verb::Diff(_)
+        | Verb::Devices(_)
+        | Verb::List(_)
+        | Verb::Schema => true,
         _ => false,
     }
 }

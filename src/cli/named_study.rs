@@ -6,25 +6,34 @@ use super::exit::Failure;
 use crate::config;
 use crate::reporters::wording::one_line;
 use crate::storage::{StorageReader, StudySummary};
+use crate::study::StudySpec;
 
 /// The study that `named` means in the store behind `reader`.
 pub fn find(reader: &dyn StorageReader, named: Option<&str>) -> Result<StudySummary, Failure> {
     let Some(named) = named else {
         return only(reader);
     };
-    let name = name_in_file(named)?.unwrap_or_else(|| named.to_owned());
-    match reader.study(&name)? {
+    let file = Path::new(named);
+    if file.extension().is_some_and(|extension| extension == "toml") {
+        return of_file(reader, file, &config::load(file, &[])?);
+    }
+    match reader.study(named)? {
         Some(study) => Ok(reader.summary(study.id)?),
-        None => Err(unknown(reader, &name)?),
+        None => Err(unknown(reader, named)?),
     }
 }
 
-/// The study's name, if `named` is a study file.
-fn name_in_file(named: &str) -> Result<Option<String>, Failure> {
-    if Path::new(named).extension().is_none_or(|extension| extension != "toml") {
-        return Ok(None);
+/// The stored study of a study file.
+pub fn of_file(reader: &dyn StorageReader, file: &Path, spec: &StudySpec) -> Result<StudySummary, Failure> {
+    if let Some(study) = reader.study(&spec.name)? {
+        return Ok(reader.summary(study.id)?);
     }
-    Ok(Some(config::load(Path::new(named), &[])?.name))
+    let failure = Failure::usage(format!("the study `{}` of `{}` is not in the store", one_line(&spec.name), file.display()));
+    let others = match reader.studies()?.as_slice() {
+        [] => String::new(),
+        studies => format!("; the store holds {}", names(studies)),
+    };
+    Err(failure.help(format!("`hpsearch run {}` starts it{others}", file.display())))
 }
 
 fn only(reader: &dyn StorageReader) -> Result<StudySummary, Failure> {

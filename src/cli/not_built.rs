@@ -5,10 +5,7 @@ use super::exit::Failure;
 /// Verbs of later steps. The command line does not know them; asked for one, it says so.
 pub const LATER: &[&str] = &[
     "init",
-    "curves",
     "importance",
-    "explain",
-    "diff",
     "plot",
     "report",
     "export-data",

@@ -5,8 +5,10 @@ use std::time::Duration;
 use ratatui::style::Style;
 use ratatui::text::Span;
 
+use crate::event::AttemptEnd;
 use crate::params::Value;
 use crate::storage::StudySummary;
+use crate::study::FailureCause;
 use crate::trial::Trial;
 
 /// A metric value with five significant digits; `NaN`, `inf` and `-inf` by these names.
@@ -101,6 +103,24 @@ pub fn count(number: u64, thing: &str) -> String {
 /// What a trial shows as its value: its value when complete, else its last report.
 pub fn shown_value(trial: &Trial) -> Option<f64> {
     trial.value.or_else(|| trial.last().map(|(_, value)| value))
+}
+
+/// How an attempt ended, in words.
+pub fn attempt_end(end: Option<&AttemptEnd>) -> &'static str {
+    match end {
+        None => "running",
+        Some(AttemptEnd::Completed) => "completed",
+        Some(AttemptEnd::Paused) => "paused",
+        Some(AttemptEnd::Stopped) => "pruned",
+        Some(AttemptEnd::Interrupted) => "interrupted",
+        Some(AttemptEnd::Lost) => "lost with its runner",
+        Some(AttemptEnd::Diverged) => "diverged",
+        Some(AttemptEnd::Failed(FailureCause::Oom)) => "out of memory",
+        Some(AttemptEnd::Failed(FailureCause::DeviceLost)) => "device lost",
+        Some(AttemptEnd::Failed(FailureCause::WorkerLost)) => "process lost",
+        Some(AttemptEnd::Failed(FailureCause::Timeout)) => "out of time",
+        Some(AttemptEnd::Failed(FailureCause::Program)) => "failed",
+    }
 }
 
 /// Whether the process that holds a study's lease lives; the runner's business to find out.

@@ -4,12 +4,10 @@ use ratatui::text::{Line, Span};
 
 use super::look::Look;
 use super::snapshot::{Detail, Snapshot};
-use crate::event::AttemptEnd;
 use crate::reporters::sparkline::sparkline;
 use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{duration, number, one_line, rough_duration};
+use crate::reporters::wording::{attempt_end, duration, number, one_line, rough_duration};
 use crate::storage::Attempt;
-use crate::study::FailureCause;
 use crate::time::Timestamp;
 use crate::trial::{Origin, Trial, TrialState};
 
@@ -105,7 +103,7 @@ fn attempts(detail: &Detail, now: Timestamp) -> Vec<String> {
         Column::new("", Align::Right, attempts.iter().map(|attempt| attempt.attempt.to_string()).collect()),
         Column::new("", Align::Left, attempts.iter().map(|attempt| attempt.slot.device.to_string()).collect()),
         Column::new("", Align::Right, attempts.iter().map(|attempt| spent(attempt, &detail.trial, now)).collect()),
-        Column::new("", Align::Left, attempts.iter().map(|attempt| end_word(attempt.end.as_ref()).to_owned()).collect()),
+        Column::new("", Align::Left, attempts.iter().map(|attempt| attempt_end(attempt.end.as_ref()).to_owned()).collect()),
         Column::new("", Align::Left, attempts.iter().map(|attempt| attempt.reason.as_deref().map_or_else(String::new, one_line)).collect()),
     ];
     (0..attempts.len()).map(rows(&columns)).collect()
@@ -116,24 +114,6 @@ fn spent(attempt: &Attempt, trial: &Trial, now: Timestamp) -> String {
         Some(ended) => duration(ended.since(attempt.started)),
         None if trial.state == TrialState::Running => rough_duration(now.since(attempt.started)),
         None => String::new(),
-    }
-}
-
-/// How an attempt ended, in words.
-pub fn end_word(end: Option<&AttemptEnd>) -> &'static str {
-    match end {
-        None => "running",
-        Some(AttemptEnd::Completed) => "completed",
-        Some(AttemptEnd::Paused) => "paused",
-        Some(AttemptEnd::Stopped) => "pruned",
-        Some(AttemptEnd::Interrupted) => "interrupted",
-        Some(AttemptEnd::Lost) => "lost with its runner",
-        Some(AttemptEnd::Diverged) => "diverged",
-        Some(AttemptEnd::Failed(FailureCause::Oom)) => "out of memory",
-        Some(AttemptEnd::Failed(FailureCause::DeviceLost)) => "device lost",
-        Some(AttemptEnd::Failed(FailureCause::WorkerLost)) => "process lost",
-        Some(AttemptEnd::Failed(FailureCause::Timeout)) => "out of time",
-        Some(AttemptEnd::Failed(FailureCause::Program)) => "failed",
     }
 }
 

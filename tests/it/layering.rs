@@ -80,7 +80,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("libc", &["trainer/device"]),
     ("rusqlite", &["storage"]),
     // Terminals count the columns of a text in one way: tables for pipes count as the screens do.
-    ("ratatui", &["tui", "reporters/wording"]),
+    ("ratatui", &["tui", "reporters/wording", "cli/picture"]),
     // The command line asks for the terminal's width; the screens take it through ratatui.
     ("crossterm", &["cli/console"]),
     ("clap", &["cli"]),

@@ -6,6 +6,7 @@ mod chaos;
 mod commands;
 mod config;
 mod engine;
+mod insight;
 mod layering;
 mod library;
 #[cfg(feature = "train")]

@@ -95,7 +95,7 @@ impl Scene {
         self.store.release(&self.lease.take().unwrap()).unwrap();
     }
 
-    fn start(&mut self, number: u64, rate: f64, layers: i64, optim: &str) {
+    pub fn start(&mut self, number: u64, rate: f64, layers: i64, optim: &str) {
         let trial = TrialNumber(number);
         let mut params: Params = [("learning_rate", Value::from(rate)), ("model.num_layers", layers.into()), ("optim", optim.into())]
             .map(|(name, value)| (name.to_owned(), value))
@@ -117,7 +117,7 @@ impl Scene {
         }
     }
 
-    fn end(&mut self, number: u64, end: AttemptEnd, state: TrialState, value: Option<f64>, reason: Option<&str>) {
+    pub fn end(&mut self, number: u64, end: AttemptEnd, state: TrialState, value: Option<f64>, reason: Option<&str>) {
         let (trial, reason) = (TrialNumber(number), reason.map(str::to_owned));
         self.append(&[
             Event::AttemptEnded { trial, attempt: AttemptNumber(0), end, reason: reason.clone() },
@@ -129,31 +129,31 @@ impl Scene {
         command(self.directory.path(), arguments)
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    pub fn run(&self, arguments: &[&str]) -> Ran {
         Ran::of(self.command(arguments).output().unwrap())
     }
 
-    fn json(&self, arguments: &[&str]) -> Json {
+    pub fn json(&self, arguments: &[&str]) -> Json {
         let ran = self.run(arguments);
         assert_eq!(ran.code, 0, "{}", ran.err);
         serde_json::from_str(&ran.out).unwrap()
     }
 }
 
-fn command(directory: &Path, arguments: &[&str]) -> Command {
+pub fn command(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
     command.args(arguments).current_dir(directory).env_remove("HPSEARCH_STORE").env_remove("COLUMNS").env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
     command
 }
 
-struct Ran {
-    out: String,
-    err: String,
-    code: i32,
+pub struct Ran {
+    pub out: String,
+    pub err: String,
+    pub code: i32,
 }
 
 impl Ran {
-    fn of(output: Output) -> Self {
+    pub fn of(output: Output) -> Self {
         Ran { out: String::from_utf8(output.stdout).unwrap(), err: String::from_utf8(output.stderr).unwrap(), code: output.status.code().unwrap() }
     }
 }

@@ -1,0 +1,166 @@
+//! `hpsearch curves`: what trials reported over their course, as a chart, a table or JSON.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::OutputForm;
+use super::console::Console;
+use super::exit::{Exit, Failure};
+use super::logs::unknown_trial;
+use super::named_study;
+use super::picture::{self, Size};
+use super::trial_json::VERSION;
+use super::trial_words;
+use crate::metric::Number;
+use crate::query::{SortKey, TrialQuery};
+use crate::reporters::table::{Align, Column};
+use crate::reporters::wording::{number, one_line};
+use crate::storage::{Curve, StorageReader, StudySummary};
+use crate::trial::{Trial, TrialNumber, TrialState};
+use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch curves                        the best trials of the only study
+  hpsearch curves digits 3 7             two trials, over each other
+  hpsearch curves digits 0-9 --metric eval_accuracy
+  hpsearch curves digits 7 --table       the numbers
+  hpsearch curves digits --json | jq '.trials[0].points'";
+
+/// How many trials are shown when none is named: as many as there are colours.
+const SHOWN: u64 = 6;
+
+/// What `hpsearch curves` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES, override_usage = "hpsearch curves [OPTIONS] [STUDY] [TRIAL]...")]
+pub struct CurvesArguments {
+    /// The study's name or file, then numbers of trials (7 or 3,5 or 0-4); the best six without any
+    #[arg(value_name = "STUDY, TRIAL")]
+    pub words: Vec<String>,
+    /// Another metric than the study's
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
+    /// Print the numbers as a table
+    #[arg(long, conflicts_with = "json")]
+    pub table: bool,
+    /// Columns of the chart [default: those of the terminal, 80 in a pipe]
+    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(20..=500))]
+    pub width: Option<u16>,
+    /// Rows of the chart
+    #[arg(long, value_name = "ROWS", default_value_t = 20, value_parser = clap::value_parser!(u16).range(5..=200))]
+    pub height: u16,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    version: u32,
+    study: &'a str,
+    metric: &'a str,
+    step: &'static str,
+    trials: Vec<CurveJson>,
+}
+
+#[derive(Serialize)]
+struct CurveJson {
+    number: u64,
+    state: TrialState,
+    points: Vec<(u64, Number)>,
+}
+
+/// Prints the curves.
+pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let reader = console.reader()?;
+    let named = trial_words::read(&arguments.words)?;
+    let study = named_study::find(&reader, named.study.as_deref())?;
+    let trials = match named.trials.as_slice() {
+        [] => reader.trials(study.id, &TrialQuery::all(SortKey::Value).page(0, SHOWN))?,
+        numbers => {
+            numbers.iter().map(|number| reader.trial(study.id, *number)?.ok_or_else(|| unknown_trial(&study, *number))).collect::<Result<_, _>>()?
+        }
+    };
+    let metric = arguments.metric.as_deref().unwrap_or(&study.spec.objective().metric);
+    let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
+    let curves = in_order(reader.curves(study.id, metric, &numbers)?, &numbers);
+    if curves.iter().all(|(_, points)| points.is_empty())
+        && let Some(failure) = unknown_metric(&reader, &study, metric, &trials)?
+    {
+        return Err(failure);
+    }
+    let step = study.spec.step.as_str();
+    match OutputForm::from(arguments.json) {
+        OutputForm::Json => {
+            let points = |curve: &Curve| curve.1.iter().map(|(step, value)| (*step, Number(*value))).collect();
+            let trials =
+                trials.iter().zip(&curves).map(|(trial, curve)| CurveJson { number: trial.number.0, state: trial.state, points: points(curve) });
+            console.json(&Answer { version: VERSION, study: &study.spec.name, metric, step, trials: trials.collect() })?;
+        }
+        OutputForm::Text if arguments.table => console.table(&columns(step, &curves))?,
+        OutputForm::Text => {
+            let size = Size { width: arguments.width.unwrap_or(u16::try_from(console.columns()).unwrap_or(u16::MAX)), height: arguments.height };
+            picture::print(&mut console.out, &chart(&study, metric, &trials, &curves), size, console.look)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// One curve a trial, empty where it reported nothing.
+fn in_order(mut curves: Vec<Curve>, numbers: &[TrialNumber]) -> Vec<Curve> {
+    let mut take = |number: TrialNumber| curves.iter().position(|(of, _)| *of == number).map(|at| curves.swap_remove(at).1).unwrap_or_default();
+    numbers.iter().map(|number| (*number, take(*number))).collect()
+}
+
+/// The error about a metric that these trials do not report; `None` if they have reported nothing at all.
+fn unknown_metric(reader: &dyn StorageReader, study: &StudySummary, metric: &str, trials: &[Trial]) -> Result<Option<Failure>, Failure> {
+    let mut known = BTreeSet::new();
+    for trial in trials {
+        known.extend(reader.reports(study.id, trial.number)?.into_iter().map(|(name, _, _)| name));
+    }
+    if known.is_empty() {
+        return Ok(None);
+    }
+    let names: Vec<String> = known.iter().map(|name| format!("`{}`", one_line(name))).collect();
+    let near = named_study::nearest(metric, known.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`? "));
+    let failure = Failure::usage(format!("these trials report no `{}`", one_line(metric)));
+    Ok(Some(failure.help(format!("{}they report {}", near.unwrap_or_default(), names.join(", ")))))
+}
+
+fn chart<'a>(study: &StudySummary, metric: &str, trials: &[Trial], curves: &'a [Curve]) -> Chart<'a> {
+    let series = trials.iter().zip(curves).enumerate().map(|(index, (trial, (_, points)))| Series {
+        name: match trial.state {
+            TrialState::Complete => format!("trial {}", trial.number),
+            state => format!("trial {} ({})", trial.number, state.as_str()),
+        },
+        points: Cow::Owned(points.iter().map(|(step, value)| (step_on_axis(*step), *value)).collect()),
+        mark: Mark::Line,
+        tone: Tone::Compared(index),
+    });
+    Chart {
+        title: one_line(&format!("{}: {metric} by {}", study.spec.name, study.spec.step.as_str())),
+        x: Axis::whole(),
+        y: Axis::without_outliers(Vec::new()),
+        series: series.collect(),
+        empty: "no reports yet",
+    }
+}
+
+/// A clock value on an axis.
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 steps")]
+pub fn step_on_axis(step: u64) -> f64 {
+    step as f64
+}
+
+fn columns(step: &str, curves: &[Curve]) -> Vec<Column> {
+    let steps: BTreeSet<u64> = curves.iter().flat_map(|(_, points)| points.iter().map(|(step, _)| *step)).collect();
+    let mut columns = vec![Column::new(step, Align::Right, steps.iter().map(u64::to_string).collect())];
+    columns.extend(curves.iter().map(|(trial, points)| {
+        let cell = |step: &u64| points.binary_search_by_key(step, |(at, _)| *at).ok().map_or_else(String::new, |index| number(points[index].1));
+        Column::new(format!("trial {trial}"), Align::Point, steps.iter().map(cell).collect()).optional()
+    }));
+    columns
+}

@@ -1,0 +1,324 @@
+//! `hpsearch diff`: two trials side by side, or a changed study file against the stored study.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::Path;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::OutputForm;
+use super::best::value_step;
+use super::console::{Console, shown};
+use super::exit::{Exit, Failure};
+use super::logs::unknown_trial;
+use super::named_study;
+use super::trial_json::{TrialJson, VERSION};
+use super::trial_words;
+use crate::config::{self, Change, ChangeClass};
+use crate::metric::{Metrics, Number};
+use crate::params::Value;
+use crate::reporters::table::{Align, Column};
+use crate::reporters::wording::{count, duration, micros, number, one_line, param};
+use crate::storage::{StorageReader, StudySummary};
+use crate::trial::{Trial, TrialNumber};
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch diff 3 7                    two trials of the only study
+  hpsearch diff digits 3 7
+  hpsearch diff digits 3 7 --changed   only what differs
+  hpsearch diff study.toml             the file as it is now, against its study
+  hpsearch diff study.toml digits      against another study";
+
+/// What `hpsearch diff` is told.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "hpsearch diff [OPTIONS] [STUDY] <TRIAL> <TRIAL>\n       hpsearch diff [OPTIONS] <STUDY.toml> [STUDY]"
+)]
+pub struct DiffArguments {
+    /// A study and two trials, or a study file and a study
+    #[arg(value_name = "STUDY, TRIAL", required = true, num_args = 1..=3)]
+    pub words: Vec<String>,
+    /// Show only what differs
+    #[arg(long)]
+    pub changed: bool,
+    /// Override a key of the study file, as often as needed
+    #[arg(long, value_name = "TABLE.KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Serialize)]
+struct TrialsAnswer<'a> {
+    version: u32,
+    study: &'a str,
+    trials: [TrialJson; 2],
+    metrics: [Metrics; 2],
+    different: Vec<DifferenceJson>,
+}
+
+#[derive(Serialize)]
+struct DifferenceJson {
+    kind: &'static str,
+    name: String,
+    values: [serde_json::Value; 2],
+}
+
+#[derive(Serialize)]
+struct FileAnswer<'a> {
+    version: u32,
+    study: &'a str,
+    needs: &'static str,
+    changes: Vec<ChangeJson>,
+}
+
+#[derive(Serialize)]
+struct ChangeJson {
+    key: String,
+    before: Option<String>,
+    after: Option<String>,
+    needs: &'static str,
+}
+
+/// Prints the differences.
+pub fn diff(arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let is_file = |word: &String| Path::new(word).extension().is_some_and(|extension| extension == "toml");
+    match arguments.words.as_slice() {
+        [file] if is_file(file) => file_against_study(Path::new(file), None, arguments, console),
+        [file, study] if is_file(file) && trial_words::read(std::slice::from_ref(study))?.study.is_some() => {
+            file_against_study(Path::new(file), Some(study), arguments, console)
+        }
+        words => {
+            let named = trial_words::read(words)?;
+            let [one, other] = named.trials.as_slice() else {
+                let given = count(named.trials.len() as u64, "trial");
+                return Err(Failure::usage(format!("two trials are compared, and the command line names {given}"))
+                    .help("write `hpsearch diff STUDY 3 7`, or `hpsearch diff study.toml` for a changed file"));
+            };
+            trials(named.study.as_deref(), [*one, *other], arguments, console)
+        }
+    }
+}
+
+/// A trial with the metrics of its value's report.
+struct Side {
+    trial: Trial,
+    metrics: Metrics,
+}
+
+fn trials(study: Option<&str>, numbers: [TrialNumber; 2], arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let reader = console.reader()?;
+    let study = named_study::find(&reader, study)?;
+    let side = |number: TrialNumber| -> Result<Side, Failure> {
+        let trial = reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number))?;
+        let step = value_step(&study.spec, &trial);
+        let reports = reader.reports(study.id, number)?;
+        let metrics = reports.into_iter().filter(|(_, at, _)| Some(*at) == step).map(|(name, _, value)| (name, value)).collect();
+        Ok(Side { trial, metrics })
+    };
+    let sides = [side(numbers[0])?, side(numbers[1])?];
+    match OutputForm::from(arguments.json) {
+        OutputForm::Json => console.json(&TrialsAnswer {
+            version: VERSION,
+            study: &study.spec.name,
+            trials: [TrialJson::from(&sides[0].trial), TrialJson::from(&sides[1].trial)],
+            different: different(&sides),
+            metrics: sides.map(|side| side.metrics),
+        })?,
+        OutputForm::Text => print(&study, &sides, arguments.changed, console)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn different([one, other]: &[Side; 2]) -> Vec<DifferenceJson> {
+    let side = |value: Option<&Value>| value.map_or(serde_json::Value::Null, Value::to_json);
+    let mut found = Vec::new();
+    for name in names(one.trial.params.iter().map(|(name, _)| name), other.trial.params.iter().map(|(name, _)| name)) {
+        let (mine, theirs) = (one.trial.params.get(&name), other.trial.params.get(&name));
+        if mine != theirs {
+            found.push(DifferenceJson { kind: "parameter", values: [side(mine), side(theirs)], name });
+        }
+    }
+    let side = |value: Option<f64>| value.map_or(serde_json::Value::Null, |value| Number(value).to_json());
+    for name in names(one.metrics.iter().map(|(name, _)| name), other.metrics.iter().map(|(name, _)| name)) {
+        let values = [side(one.metrics.get(&name)), side(other.metrics.get(&name))];
+        if values[0] != values[1] {
+            found.push(DifferenceJson { kind: "metric", values, name });
+        }
+    }
+    found
+}
+
+fn names<'a>(one: impl Iterator<Item = &'a str>, other: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    one.chain(other).map(str::to_owned).collect()
+}
+
+/// A line of the comparison.
+struct Row {
+    name: String,
+    sides: [String; 2],
+    change: String,
+}
+
+fn print(study: &StudySummary, sides: &[Side; 2], only_changed: bool, console: &mut Console) -> Result<(), Failure> {
+    let [one, other] = sides;
+    let metric = one_line(&study.spec.objective().metric);
+    let text = |value: Option<f64>| value.map_or_else(String::new, number);
+    let outcome = |name: &str, cell: &dyn Fn(&Trial) -> String| Row {
+        name: name.to_owned(),
+        sides: [cell(&one.trial), cell(&other.trial)],
+        change: String::new(),
+    };
+    let value = |side: &Side| side.trial.value;
+    let mut rows = vec![
+        outcome("state", &|trial| trial.state.as_str().to_owned()),
+        Row { name: format!("value ({metric})"), sides: [text(value(one)), text(value(other))], change: change(value(one), value(other)) },
+        outcome("last report", &|trial| {
+            trial.last().map_or_else(String::new, |(step, value)| format!("{} at {} {step}", number(value), study.spec.step.as_str()))
+        }),
+        outcome("time", &|trial| duration(micros(trial.busy_micros))),
+        outcome("attempts", &|trial| trial.attempts.to_string()),
+        outcome("device", &|trial| trial.device.as_ref().map_or_else(String::new, ToString::to_string)),
+    ];
+    for name in names(one.metrics.iter().map(|(name, _)| name), other.metrics.iter().map(|(name, _)| name)) {
+        let (mine, theirs) = (one.metrics.get(&name), other.metrics.get(&name));
+        if name != study.spec.objective().metric {
+            rows.push(Row { name: one_line(&name), sides: [text(mine), text(theirs)], change: change(mine, theirs) });
+        }
+    }
+    let params = names(one.trial.params.iter().map(|(name, _)| name), other.trial.params.iter().map(|(name, _)| name));
+    let params: Vec<Row> = params.into_iter().map(|name| param_row(&name, sides)).collect();
+    let titles = [format!("trial {}", one.trial.number), format!("trial {}", other.trial.number)];
+    let differing = |rows: Vec<Row>| rows.into_iter().filter(|row| !only_changed || row.sides[0] != row.sides[1]).collect::<Vec<_>>();
+    let (rows, params) = (differing(rows), differing(params));
+    if !rows.is_empty() {
+        console.table(&columns("outcome", &titles, rows))?;
+    }
+    if params.is_empty() {
+        writeln!(console.out, "\nthe parameters are the same")?;
+    } else {
+        writeln!(console.out)?;
+        console.table(&columns("parameter", &titles, params))?;
+    }
+    Ok(())
+}
+
+fn param_row(name: &str, [one, other]: &[Side; 2]) -> Row {
+    let (mine, theirs) = (one.trial.params.get(name), other.trial.params.get(name));
+    let text = |value: Option<&Value>| value.map_or_else(|| "-".to_owned(), param);
+    let numbers = (mine.and_then(Value::as_number), theirs.and_then(Value::as_number));
+    let change = match (mine, theirs, numbers) {
+        _ if mine == theirs => String::new(),
+        (Some(Value::Float(_)), Some(Value::Float(_)), (Some(mine), Some(theirs))) if mine > 0.0 && theirs > 0.0 => times(theirs / mine),
+        (.., (Some(mine), Some(theirs))) => signed(theirs - mine),
+        _ => "differs".to_owned(),
+    };
+    Row { name: one_line(name), sides: [text(mine), text(theirs)], change }
+}
+
+fn change(one: Option<f64>, other: Option<f64>) -> String {
+    match (one, other) {
+        (Some(one), Some(other)) if one != other && (other - one).is_finite() => signed(other - one),
+        _ => String::new(),
+    }
+}
+
+fn signed(difference: f64) -> String {
+    if difference > 0.0 { format!("+{}", number(difference)) } else { number(difference) }
+}
+
+/// Twice as much is `x 2`, half as much `x 0.5`.
+fn times(factor: f64) -> String {
+    format!("x {}", number(factor))
+}
+
+fn columns(title: &str, titles: &[String; 2], rows: Vec<Row>) -> Vec<Column> {
+    let cells = |cell: &dyn Fn(&Row) -> String| rows.iter().map(cell).collect::<Vec<_>>();
+    vec![
+        Column::new(title, Align::Left, cells(&|row| row.name.clone())),
+        Column::new(titles[0].clone(), Align::Left, cells(&|row| row.sides[0].clone())),
+        Column::new(titles[1].clone(), Align::Left, cells(&|row| row.sides[1].clone())),
+        Column::new("change", Align::Left, cells(&|row| row.change.clone())),
+    ]
+}
+
+fn file_against_study(file: &Path, named: Option<&String>, arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let spec = config::load(file, &arguments.set)?;
+    let reader = console.reader()?;
+    let study = match named {
+        Some(named) => named_study::find(&reader, Some(named))?,
+        None => named_study::of_file(&reader, file, &spec)?,
+    };
+    let changes = config::difference(&study.spec, &spec);
+    let needed = changes.iter().map(|change| change.class).max();
+    if arguments.json {
+        let changes = changes.into_iter().map(|change| ChangeJson {
+            needs: needs(Some(change.class)),
+            key: change.path,
+            before: change.old,
+            after: change.new,
+        });
+        console.json(&FileAnswer { version: VERSION, study: &study.spec.name, needs: needs(needed), changes: changes.collect() })?;
+        return Ok(Exit::Done);
+    }
+    let (name, file) = (one_line(&study.spec.name), shown(file));
+    if changes.is_empty() {
+        writeln!(console.out, "`{file}` is the study `{name}` as it is stored")?;
+        return Ok(Exit::Done);
+    }
+    let groups: BTreeMap<ChangeClass, Vec<&Change>> = changes.iter().fold(BTreeMap::new(), |mut groups, change| {
+        groups.entry(change.class).or_default().push(change);
+        groups
+    });
+    for (class, changes) in groups {
+        writeln!(console.out, "{}", heading(class))?;
+        for change in changes {
+            writeln!(console.out, "  {}", one_line(&change.to_string()))?;
+        }
+    }
+    writeln!(console.out, "{}", next_step(needed, &file))?;
+    Ok(Exit::Done)
+}
+
+fn needs(class: Option<ChangeClass>) -> &'static str {
+    match class {
+        None | Some(ChangeClass::Free) => "nothing",
+        Some(ChangeClass::NeedsAccept) => "accept",
+        Some(ChangeClass::NeedsFork) => "fork",
+    }
+}
+
+fn heading(class: ChangeClass) -> &'static str {
+    match class {
+        ChangeClass::Free => "taken when it is run again:",
+        ChangeClass::NeedsAccept => "taken with --accept; trials so far stay as they are:",
+        ChangeClass::NeedsFork => "another question, so another study (--fork NAME):",
+    }
+}
+
+fn next_step(needed: Option<ChangeClass>, file: &str) -> String {
+    match needed {
+        Some(ChangeClass::NeedsFork) => format!("`hpsearch run {file} --fork NAME` starts it"),
+        Some(ChangeClass::NeedsAccept) => format!("`hpsearch run {file} --accept` goes on with it"),
+        _ => format!("`hpsearch run {file}` goes on with it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_said_as_factors_or_differences() {
+        assert_eq!((times(2.0), times(0.1), times(1.0 / 3.0)), ("x 2".to_owned(), "x 0.1".to_owned(), "x 0.33333".to_owned()));
+        assert_eq!((signed(0.25), signed(-3.0)), ("+0.25".to_owned(), "-3".to_owned()));
+        assert_eq!(
+            (change(Some(1.0), None), change(Some(f64::NAN), Some(1.0)), change(Some(1.0), Some(1.5))),
+            (String::new(), String::new(), "+0.5".to_owned())
+        );
+    }
+}

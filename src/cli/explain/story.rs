@@ -1,0 +1,293 @@
+//! The story of one trial, folded from its study's journal: what was known when it was proposed, judged and run.
+
+use crate::event::{AttemptEnd, Event};
+use crate::metric::Score;
+use crate::params::Params;
+use crate::space::Space;
+use crate::study::StudySpec;
+use crate::time::Timestamp;
+use crate::trial::{AttemptNumber, TrialNumber};
+use crate::verdict::Verdict;
+use crate::view::{Counts, StudyView};
+
+/// What the journal says about one trial.
+#[derive(Clone, Debug, Default)]
+pub struct Story {
+    /// When it was created, and what was known then.
+    pub proposal: Option<Proposal>,
+    /// Every decision, in order.
+    pub judgements: Vec<Judgement>,
+    /// Every attempt, in order.
+    pub attempts: Vec<AttemptStory>,
+    /// Pauses, returns to the queue and notes, in order.
+    pub turns: Vec<Turn>,
+}
+
+/// What a sampler could know when it proposed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proposal {
+    /// When.
+    pub at: Timestamp,
+    /// The other trials by state.
+    pub others: Counts,
+    /// The best complete trial and its value.
+    pub best: Option<(TrialNumber, f64)>,
+    /// The earlier trial whose parameters are closest.
+    pub nearest: Option<Neighbour>,
+}
+
+/// An earlier trial close to this one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Neighbour {
+    /// Which.
+    pub trial: TrialNumber,
+    /// The mean distance of the parameters, as shares of their ranges.
+    pub distance: f64,
+    /// What its value was then, or its last report.
+    pub value: Option<f64>,
+}
+
+/// A decision, and where the trial stood among those that had reported at the same clock value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// Clock value.
+    pub step: u64,
+    /// What was decided, and why.
+    pub verdict: Verdict,
+    /// The trial's report there.
+    pub value: Option<f64>,
+    /// The field at that moment.
+    pub field: Option<Field>,
+}
+
+/// Reports of several trials at one clock value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// The trial's rank, from 1; equals share the better one.
+    pub rank: usize,
+    /// How many had reported, it included.
+    pub of: usize,
+    /// The best report.
+    pub best: f64,
+    /// The middle one; the better of two.
+    pub median: f64,
+    /// The worst that goes on, where the reason says how many do.
+    pub cut_off: Option<f64>,
+}
+
+/// One attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttemptStory {
+    /// Which.
+    pub attempt: AttemptNumber,
+    /// Where.
+    pub device: String,
+    /// When it began.
+    pub started: Timestamp,
+    /// The clock value of the checkpoint that it went on from.
+    pub resumed_from: Option<u64>,
+    /// When and how it ended, and why.
+    pub end: Option<(Timestamp, AttemptEnd, Option<String>)>,
+}
+
+/// A turn in a trial's life between its attempts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    /// When.
+    pub at: Timestamp,
+    /// `paused`, `queued again`, `continued` or `noted`.
+    pub what: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+/// Folds a journal into the story of one of its trials.
+pub struct Teller<'a> {
+    spec: &'a StudySpec,
+    number: TrialNumber,
+    view: StudyView,
+    story: Story,
+}
+
+impl<'a> Teller<'a> {
+    /// Nothing has happened yet.
+    pub fn new(spec: &'a StudySpec, number: TrialNumber) -> Self {
+        Teller { spec, number, view: StudyView::new(spec), story: Story::default() }
+    }
+
+    /// Takes one event in.
+    pub fn hear(&mut self, at: Timestamp, event: &Event) {
+        if event.trial() == Some(self.number) {
+            self.tell(at, event);
+        }
+        self.view.apply(at, event);
+    }
+
+    /// The story so far.
+    pub fn finish(self) -> Story {
+        self.story
+    }
+
+    fn tell(&mut self, at: Timestamp, event: &Event) {
+        match event {
+            Event::TrialCreated { params, .. } => self.story.proposal = Some(self.proposal(at, params)),
+            Event::Decided { step, verdict, .. } => {
+                let value = self.view.trial(self.number).and_then(|trial| at_step(&trial.curve, *step));
+                let field = value.map(|value| self.field(*step, value, verdict));
+                self.story.judgements.push(Judgement { step: *step, verdict: verdict.clone(), value, field });
+            }
+            Event::AttemptStarted { attempt, slot, resume, .. } => self.story.attempts.push(AttemptStory {
+                attempt: *attempt,
+                device: slot.device.to_string(),
+                started: at,
+                resumed_from: resume.as_ref().map(|(step, _)| *step),
+                end: None,
+            }),
+            Event::AttemptEnded { attempt, end, reason, .. } => {
+                if let Some(story) = self.story.attempts.iter_mut().rfind(|story| story.attempt == *attempt) {
+                    story.end = Some((at, end.clone(), reason.clone()));
+                }
+            }
+            Event::TrialPaused { reason, .. } => self.story.turns.push(Turn { at, what: "paused", reason: reason.clone() }),
+            Event::TrialQueued { reason, .. } => self.story.turns.push(Turn { at, what: "queued again", reason: reason.clone() }),
+            Event::TrialContinued { until, from, .. } => {
+                let reason = format!("it had ended as {}; runs up to {} {until}", from.as_str(), self.spec.step.as_str());
+                self.story.turns.push(Turn { at, what: "continued", reason });
+            }
+            Event::Noted { text, .. } => self.story.turns.push(Turn { at, what: "noted", reason: text.clone() }),
+            _ => {}
+        }
+    }
+
+    fn proposal(&self, at: Timestamp, params: &Params) -> Proposal {
+        let best = self.view.best().and_then(|best| Some((best.number, best.value?)));
+        Proposal { at, others: self.view.counts, best, nearest: self.nearest(params) }
+    }
+
+    fn nearest(&self, params: &Params) -> Option<Neighbour> {
+        let near = self.view.trials.iter().filter_map(|trial| Some((distance(&self.spec.space, params, &trial.params)?, trial)));
+        // Of equally near ones the latest is shown.
+        let (distance, trial) = near.min_by(|(mine, one), (theirs, other)| mine.total_cmp(theirs).then(other.number.cmp(&one.number)))?;
+        Some(Neighbour { trial: trial.number, distance, value: trial.value.or_else(|| trial.last().map(|(_, value)| value)) })
+    }
+
+    /// Where `value` stands among all reports at `step`.
+    fn field(&self, step: u64, value: f64, verdict: &Verdict) -> Field {
+        let mut values: Vec<f64> = self.view.trials.iter().filter_map(|trial| at_step(&trial.curve, step)).collect();
+        let score = |value: f64| Score::new(self.view.direction(), value);
+        values.sort_by_key(|value| score(*value));
+        let rank = 1 + values.iter().filter(|other| score(**other) < score(value)).count();
+        let cut_off = verdict.reason().and_then(|reason| go_on(&reason.0)).and_then(|goes_on| values.get(goes_on.checked_sub(1)?).copied());
+        let (best, median) = (values.first().copied().unwrap_or(value), values.get((values.len().max(1) - 1) / 2).copied().unwrap_or(value));
+        Field { rank, of: values.len(), best, median, cut_off }
+    }
+}
+
+fn at_step(curve: &[(u64, f64)], step: u64) -> Option<f64> {
+    curve.binary_search_by_key(&step, |(at, _)| *at).ok().and_then(|index| curve.get(index)).map(|(_, value)| *value)
+}
+
+/// How many go on, by a pruner's sentence: `rank 9 of 12 at step 300; 4 go on`.
+fn go_on(reason: &str) -> Option<usize> {
+    let (before, _) = reason.split_once(" go on").or_else(|| reason.split_once(" goes on"))?;
+    before.rsplit(|char: char| !char.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// The mean distance of two points over all parameters that either has; one that only one has is a whole range away.
+fn distance(space: &Space, one: &Params, other: &Params) -> Option<f64> {
+    let mut sum = 0.0;
+    let mut dimensions = 0_u32;
+    for dimension in space.dimensions() {
+        sum += match (one.get(&dimension.name), other.get(&dimension.name)) {
+            (None, None) => continue,
+            (Some(mine), Some(theirs)) if mine.same(theirs) => 0.0,
+            (Some(mine), Some(theirs)) => match (dimension.distribution.to_unit(mine), dimension.distribution.to_unit(theirs)) {
+                (Some(mine), Some(theirs)) if !matches!(dimension.distribution, crate::space::Distribution::Choice { .. }) => (mine - theirs).abs(),
+                _ => 1.0,
+            },
+            _ => 1.0,
+        };
+        dimensions += 1;
+    }
+    (dimensions > 0).then(|| sum / f64::from(dimensions))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Device, Slot};
+    use crate::metric::Direction;
+    use crate::space::{Dimension, Distribution, Scale};
+    use crate::study::Program;
+    use crate::trial::{Origin, TrialState};
+    use crate::verdict::Reason;
+
+    fn spec() -> StudySpec {
+        let rate = Distribution::float(1e-4, 1.0, Scale::Log, None).unwrap();
+        let space = Space::new(vec![Dimension { name: "rate".into(), distribution: rate, prior: None, when: None }]).unwrap();
+        StudySpec::new("digits", "loss", Direction::Minimize, space, Program::Inline)
+    }
+
+    fn events(number: u64, rate: f64, value: f64) -> Vec<Event> {
+        let (trial, attempt) = (TrialNumber(number), AttemptNumber(0));
+        let mut params = Params::new();
+        params.insert("rate", rate);
+        let metrics = [("loss".to_owned(), value)].into_iter().collect();
+        vec![
+            Event::TrialCreated { trial, params, origin: Origin::Sampled("tpe".into()) },
+            Event::AttemptStarted { trial, attempt, slot: Slot { index: 0, device: Device::Cpu }, resume: Some((2, "x".into())), until: None },
+            Event::Reported { trial, attempt, step: 3, metrics },
+        ]
+    }
+
+    fn told(number: u64, journal: &[Event]) -> Story {
+        let spec = spec();
+        let mut teller = Teller::new(&spec, TrialNumber(number));
+        journal.iter().zip(0..).for_each(|(event, second)| teller.hear(Timestamp(second * 1_000_000), event));
+        teller.finish()
+    }
+
+    #[test]
+    fn what_was_known_is_what_came_before_and_nothing_later() {
+        let mut journal = events(0, 0.01, 0.5);
+        journal.push(Event::TrialFinished { trial: TrialNumber(0), state: TrialState::Complete, value: Some(0.5), reason: None });
+        journal.extend(events(1, 1.0, 0.9));
+        journal.extend(events(2, 0.02, 0.4));
+        journal.push(Event::TrialFinished { trial: TrialNumber(1), state: TrialState::Complete, value: Some(0.1), reason: None });
+        let proposal = told(2, &journal).proposal.unwrap();
+        assert_eq!((proposal.others.complete, proposal.others.running, proposal.best), (1, 1, Some((TrialNumber(0), 0.5))));
+        let nearest = proposal.nearest.unwrap();
+        assert_eq!((nearest.trial, nearest.value), (TrialNumber(0), Some(0.5)));
+        assert!((nearest.distance - 2_f64.log10() / 4.0).abs() < 1e-9, "{}", nearest.distance);
+    }
+
+    #[test]
+    fn a_decision_is_told_with_the_field_at_that_moment_and_its_cut_off() {
+        let mut journal: Vec<Event> = [0.5, 0.2, f64::NAN, 0.3].iter().zip(0..).flat_map(|(value, number)| events(number, 0.1, *value)).collect();
+        let verdict = Verdict::Stop(Reason("rank 2 of 4 at step 3; 1 goes on".into()));
+        journal.push(Event::Decided { trial: TrialNumber(3), step: 3, verdict });
+        journal.extend(events(4, 0.1, 0.1));
+        let judgement = told(3, &journal).judgements.remove(0);
+        let field = judgement.field.unwrap();
+        assert_eq!((judgement.value, field.rank, field.of, field.best, field.median, field.cut_off), (Some(0.3), 2, 4, 0.2, 0.3, Some(0.2)));
+    }
+
+    #[test]
+    fn attempts_end_as_the_journal_says() {
+        let mut journal = events(0, 0.1, 0.5);
+        let reason = Some("exit code 1".to_owned());
+        journal.push(Event::AttemptEnded { trial: TrialNumber(0), attempt: AttemptNumber(0), end: AttemptEnd::Lost, reason: reason.clone() });
+        journal.push(Event::TrialQueued { trial: TrialNumber(0), until: None, reason: "lost".into() });
+        let story = told(0, &journal);
+        assert_eq!(story.attempts[0].resumed_from, Some(2));
+        assert_eq!(story.attempts[0].end, Some((Timestamp(3_000_000), AttemptEnd::Lost, reason)));
+        assert_eq!(story.turns[0].what, "queued again");
+    }
+
+    #[test]
+    fn how_many_go_on_is_read_from_the_sentence() {
+        assert_eq!(go_on("rank 9 of 12 at step 300; 4 go on"), Some(4));
+        assert_eq!(go_on("rank 2 of 2 at step 1; 1 goes on"), Some(1));
+        assert_eq!(go_on("the value at step 3 is NaN"), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! The verbs that show what is behind the figures: curves, explain, diff and plot, on a small scripted store.
+
+use hpsearch::event::{AttemptEnd, Event};
+use hpsearch::trial::{TrialNumber, TrialState};
+use hpsearch::verdict::{Reason, Verdict};
+use serde_json::json;
+
+use crate::verbs::Scene;
+
+/// `digits` with a fifth trial that a rung stopped.
+fn judged() -> Scene {
+    let mut scene = Scene::digits();
+    scene.start(4, 2e-4, 3, "adamw");
+    scene.report(4, &[0.95]);
+    let verdict = Verdict::Stop(Reason("rank 4 of 5 at step 1; 1 goes on".into()));
+    scene.append(&[Event::Decided { trial: TrialNumber(4), step: 1, verdict }]);
+    scene.end(4, AttemptEnd::Stopped, TrialState::Pruned, None, Some("rank 4 of 5 at step 1; 1 goes on"));
+    scene
+}
+
+#[test]
+fn a_pruned_trial_is_explained_with_what_was_known_and_the_cut_off() {
+    insta::assert_snapshot!(judged().run(&["explain", "4"]).out);
+}
+
+#[test]
+fn the_best_trial_is_explained_as_such() {
+    insta::assert_snapshot!(Scene::digits().run(&["explain", "digits", "0"]).out);
+}
+
+#[test]
+fn an_explanation_as_json_has_the_field_at_each_decision() {
+    let answer = judged().json(&["explain", "4", "--json"]);
+    assert_eq!((&answer["version"], &answer["trial"]["state"], &answer["origin"]["sampler"]), (&json!(1), &json!("pruned"), &json!("random")));
+    let decision = json!({"step": 1, "decision": "stop", "reason": "rank 4 of 5 at step 1; 1 goes on", "value": 0.95, "rank": 3, "of": 5,
+        "best": 0.7, "median": 0.95, "cut_off": 0.7});
+    assert_eq!(answer["decisions"], json!([decision]));
+    assert_eq!(answer["proposed"]["others"], json!({"queued": 0, "running": 1, "paused": 0, "complete": 2, "pruned": 1, "failed": 0}));
+    assert_eq!((&answer["proposed"]["best"]["number"], &answer["attempts"][0]["end"]), (&json!(0), &json!("pruned")));
+    assert_eq!(answer["comparison"]["rank"], 2);
+}
+
+#[test]
+fn two_trials_are_compared_side_by_side() {
+    let scene = Scene::digits();
+    insta::assert_snapshot!(scene.run(&["diff", "0", "1"]).out);
+    let answer = scene.json(&["diff", "digits", "0", "1", "--json"]);
+    let names: Vec<&str> = answer["different"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["learning_rate", "model.num_layers", "momentum", "optim", "eval_accuracy", "eval_loss"]);
+    assert_eq!(answer["different"][2]["values"], json!([null, 0.9]));
+}
+
+#[test]
+fn fewer_than_two_trials_cannot_be_compared() {
+    let ran = Scene::digits().run(&["diff", "digits", "3"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.starts_with("error: two trials are compared, and the command line names 1 trial\nhelp: "), "{}", ran.err);
+}
+
+#[test]
+fn a_changed_file_is_compared_with_its_study_and_says_how_it_is_taken() {
+    let scene = Scene::digits();
+    let text = "[study]\nname = \"digits\"\nmetric = \"eval_loss\"\ndirection = \"maximize\"\n[budget]\ntrials = 48\n[space]\nx = { float = [0.0, 1.0] }\n[sampler]\ntype = \"random\"\n[pruner]\ntype = \"none\"\n[command]\nrun = [\"true\", \"{x}\"]\n";
+    std::fs::write(scene.directory.path().join("mine.toml"), text).unwrap();
+    let out = scene.run(&["diff", "mine.toml"]).out;
+    assert!(out.contains("taken when it is run again:\n  budget.trials: 24 -> 48\n"), "{out}");
+    assert!(out.contains("study.direction: minimize -> maximize") && out.ends_with("`hpsearch run mine.toml --fork NAME` starts it\n"), "{out}");
+    let answer = scene.json(&["diff", "mine.toml", "digits", "--json"]);
+    assert_eq!((&answer["needs"], &answer["study"]), (&json!("fork"), &json!("digits")));
+}
+
+#[test]
+fn a_study_file_that_was_never_run_is_answered_with_the_command_that_runs_it() {
+    let scene = Scene::digits();
+    let text = "[study]\nname = \"letters\"\nmetric = \"loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 4\n[space]\nx = { float = [0.0, 1.0] }\n[command]\nrun = [\"true\"]\n";
+    std::fs::write(scene.directory.path().join("letters.toml"), text).unwrap();
+    let ran = scene.run(&["trials", "letters.toml"]);
+    assert_eq!(ran.code, 2);
+    insta::assert_snapshot!(ran.err, @r"
+    error: the study `letters` of `letters.toml` is not in the store
+    help: `hpsearch run letters.toml` starts it; the store holds `digits`
+    ");
+}
+
+#[test]
+fn curves_are_drawn_in_braille_or_ascii_and_never_coloured_in_a_pipe() {
+    let scene = Scene::digits();
+    insta::assert_snapshot!(scene.run(&["curves", "0", "3", "--width", "60", "--height", "12"]).out);
+    let ascii = scene.command(&["curves", "digits", "--width", "40"]).env("LC_ALL", "C").output().unwrap();
+    assert!(ascii.stdout.is_ascii() && !ascii.stdout.contains(&0x1b));
+    let forced = scene.command(&["curves", "digits"]).env("CLICOLOR_FORCE", "1").output().unwrap();
+    assert!(forced.stdout.contains(&0x1b));
+}
+
+#[test]
+fn curves_are_numbers_too() {
+    let scene = Scene::digits();
+    insta::assert_snapshot!(scene.run(&["curves", "0,3", "--table"]).out, @r"
+    epoch  trial 0  trial 3
+        1  0.9          0.7
+        2  0.18421
+        3  0.2
+    ");
+    let answer = scene.json(&["curves", "digits", "0", "2", "--json"]);
+    assert_eq!((&answer["version"], &answer["metric"], &answer["step"]), (&json!(1), &json!("eval_loss"), &json!("epoch")));
+    assert_eq!(answer["trials"][0], json!({"number": 0, "state": "complete", "points": [[1, 0.9], [2, 0.184_213], [3, 0.2]]}));
+    assert_eq!(answer["trials"][1]["points"], json!([[1, "NaN"]]));
+}
+
+#[test]
+fn an_unknown_metric_is_answered_with_those_there_are() {
+    let ran = Scene::digits().run(&["curves", "0", "--metric", "eval_acuracy"]);
+    assert_eq!(ran.code, 2);
+    insta::assert_snapshot!(ran.err, @r"
+    error: these trials report no `eval_acuracy`
+    help: did you mean `eval_accuracy`? they report `eval_accuracy`, `eval_loss`
+    ");
+}
