@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `adamw`, `"out of memory"` | that hold the text in a parameter, the state, the device, a tag, a note or the reason |
 //! | `state:running,queued` | in one of these states; `state:finished` means complete, pruned or failed |
-//! | `device:cuda`, `reason:rank`, `tag:baseline` | whose device or reason holds the text; that have the tag |
+//! | `device:cuda`, `reason:rank`, `note:odd`, `tag:baseline` | whose device, reason or a note holds the text; that have the tag |
 //! | `optim=adamw`, `layers=2,4`, `optim:ada` | whose parameter is one of these; whose parameter holds the text |
 //! | `learning_rate>1e-3`, `layers!=4` | whose parameter compares so; `model.layers` may be written `layers` where that is clear |
 //! | `value<=0.5`, `last_value<1` | whose value (complete trials have one), or whose last report of the study's metric, compares so |

@@ -48,6 +48,10 @@ pub(super) enum Test {
 pub(super) enum Text {
     Device,
     Reason,
+    /// Each of its notes.
+    Note,
+    /// Each of its tags.
+    Tag,
 }
 
 /// How a text is compared.
@@ -113,6 +117,8 @@ pub(crate) struct Needs {
     pub(crate) value: bool,
     /// Its reason and its device.
     pub(crate) words: bool,
+    /// Its notes and its tags.
+    pub(crate) marks: bool,
 }
 
 impl Filter {
@@ -157,8 +163,9 @@ impl Filter {
     pub(crate) fn add_needs(&self, needs: &mut Needs) {
         for term in &self.terms {
             match &term.test {
-                Test::Anywhere(_) => (needs.all_params, needs.words) = (true, true),
-                Test::Word(..) => needs.words = true,
+                Test::Anywhere(_) => (needs.all_params, needs.words, needs.marks) = (true, true, true),
+                Test::Word(Text::Device | Text::Reason, ..) => needs.words = true,
+                Test::Word(Text::Note | Text::Tag, ..) => needs.marks = true,
                 Test::State(_) => {}
                 Test::Amount(quantity, ..) => quantity.add_needs(needs),
                 Test::Param(name, ..) | Test::ParamHolds(name, _) => {
@@ -174,7 +181,7 @@ impl Test {
         match self {
             Test::Anywhere(text) => is_anywhere(trial, text),
             Test::State(states) => states.contains(&trial.state),
-            Test::Word(which, likeness, texts) => which.of(trial).is_some_and(|found| likeness.any(&found, texts)),
+            Test::Word(which, likeness, texts) => likeness.holds(&which.of(trial), texts),
             Test::Amount(quantity, comparison, against) => quantity.of(trial).is_some_and(|value| match comparison {
                 Comparison::Unequal => !value.is_nan() && against.iter().all(|other| value != *other),
                 comparison => against.iter().any(|other| comparison.holds(value, *other)),
@@ -184,7 +191,7 @@ impl Test {
                 listed == (*equality == Equality::Equal)
             }),
             Test::ParamHolds(name, texts) => {
-                trial.params.get(name).is_some_and(|value| Likeness::Holds.any(&value.to_string().to_lowercase(), texts))
+                trial.params.get(name).is_some_and(|value| Likeness::Holds.holds(&[value.to_string().to_lowercase()], texts))
             }
         }
     }
@@ -196,6 +203,8 @@ fn is_anywhere(trial: &Trial, text: &str) -> bool {
         || trial.params.iter().any(|(name, value)| holds(name) || value_holds(value, text))
         || trial.reason.as_deref().is_some_and(holds)
         || trial.device.as_ref().is_some_and(|device| holds(&device.to_string()))
+        || trial.tags.iter().any(|tag| holds(tag))
+        || trial.notes.iter().any(|note| holds(&note.text))
 }
 
 fn value_holds(value: &Value, text: &str) -> bool {
@@ -203,20 +212,25 @@ fn value_holds(value: &Value, text: &str) -> bool {
 }
 
 impl Text {
-    fn of(self, trial: &Trial) -> Option<String> {
+    /// In lower case.
+    fn of(self, trial: &Trial) -> Vec<String> {
         match self {
-            Text::Device => trial.device.as_ref().map(|device| device.to_string().to_lowercase()),
-            Text::Reason => trial.reason.as_ref().map(|reason| reason.to_lowercase()),
+            Text::Device => trial.device.iter().map(|device| device.to_string().to_lowercase()).collect(),
+            Text::Reason => trial.reason.iter().map(|reason| reason.to_lowercase()).collect(),
+            Text::Note => trial.notes.iter().map(|note| note.text.to_lowercase()).collect(),
+            Text::Tag => trial.tags.iter().map(|tag| tag.to_lowercase()).collect(),
         }
     }
 }
 
 impl Likeness {
-    fn any(self, found: &str, texts: &[String]) -> bool {
+    fn holds(self, found: &[String], texts: &[String]) -> bool {
+        let mut pairs = found.iter().flat_map(|found| texts.iter().map(move |text| (found, text)));
         match self {
-            Likeness::Holds => texts.iter().any(|text| found.contains(text)),
-            Likeness::Equals => texts.iter().any(|text| found == text),
-            Likeness::Differs => texts.iter().all(|text| found != text),
+            Likeness::Holds => pairs.any(|(found, text)| found.contains(text)),
+            Likeness::Equals => pairs.any(|(found, text)| found == text),
+            // What is not there does not differ.
+            Likeness::Differs => !found.is_empty() && pairs.all(|(found, text)| found != text),
         }
     }
 }

@@ -205,6 +205,8 @@ fn test(name: &str, subject: Subject, operator: Operator, list: Vec<String>) -> 
             let listed = states(&list)?;
             Ok(Test::State(TrialState::ALL.into_iter().filter(|state| !listed.contains(state)).collect()))
         }
+        // A tag is one word, not a text to look into.
+        (Subject::Text(Text::Tag), Operator::Holds) => Ok(Test::Word(Text::Tag, Likeness::Equals, lower(list))),
         (Subject::Text(text), Operator::Holds) => Ok(Test::Word(text, Likeness::Holds, lower(list))),
         (Subject::Text(text), Operator::Compare(Comparison::Equal)) => Ok(Test::Word(text, Likeness::Equals, lower(list))),
         (Subject::Text(text), Operator::Compare(Comparison::Unequal)) => Ok(Test::Word(text, Likeness::Differs, lower(list))),
@@ -248,7 +250,7 @@ fn states(words: &[String]) -> Result<Vec<TrialState>, FilterError> {
 }
 
 /// Words that mean the same in every study.
-const FIELDS: &[&str] = &["state", "device", "reason", "number", "value", "last_value", "step", "seconds", "attempts", "failures"];
+const FIELDS: &[&str] = &["state", "device", "reason", "note", "tag", "number", "value", "last_value", "step", "seconds", "attempts", "failures"];
 
 /// Words for orders that are no fields.
 const ORDERS: &[&str] = &["started"];
@@ -269,6 +271,8 @@ impl<'a> Names<'a> {
             "state" => Some(Subject::State),
             "device" => Some(Subject::Text(Text::Device)),
             "reason" => Some(Subject::Text(Text::Reason)),
+            "note" => Some(Subject::Text(Text::Note)),
+            "tag" => Some(Subject::Text(Text::Tag)),
             "number" | "trial" => Some(Subject::Amount(Quantity::Number)),
             "value" => Some(Subject::Amount(Quantity::Value)),
             "last_value" => Some(Subject::Amount(Quantity::LastValue)),

@@ -11,7 +11,7 @@ use crate::params::{Params, Value};
 use crate::space::{Dimension, Distribution, Scale, Space};
 use crate::study::{Program, StudySpec};
 use crate::time::Timestamp;
-use crate::trial::{Origin, Trial, TrialNumber, TrialState};
+use crate::trial::{Note, Origin, Trial, TrialNumber, TrialState};
 
 fn spec() -> StudySpec {
     let dimension = |name: &str, distribution| Dimension { name: name.to_owned(), distribution, prior: None, when: None };
@@ -49,8 +49,8 @@ fn trial(number: u64) -> Trial {
         until: None,
         hold: None,
         continued: None,
-        notes: Vec::new(),
-        tags: Vec::new(),
+        notes: vec![Note { at: Timestamp(4), text: "An odd curve.".to_owned() }],
+        tags: vec!["base".to_owned()],
         reason: Some("Rank 9 of 12 at step 3".to_owned()),
         created: Timestamp(0),
         started: Some(Timestamp(5)),
@@ -78,6 +78,11 @@ fn every_kind_of_term_tells_trials_apart() {
         ("device=cuda:0", "device=cuda"),
         ("device!=cpu", "device!=cuda:0"),
         ("reason:rank", "reason:time"),
+        ("note:odd", "note:even"),
+        ("tag:base,other", "tag:bas"),
+        ("tag=Base", "tag!=base"),
+        ("tag!=other", "-tag:base"),
+        ("curve.", "base."),
         ("learning_rate>1e-4", "learning_rate>1e-3"),
         ("learning_rate>=1e-3", "learning_rate<1e-3"),
         ("learning_rate=0.001", "learning_rate=0.002"),

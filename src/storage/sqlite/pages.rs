@@ -6,14 +6,15 @@ use std::fmt::Write as _;
 use rusqlite::{Connection, Row, params};
 
 use super::fault::Fault;
-use super::number::{from_integer, from_real, number_of, trial_id, trial_ids};
+use super::number::{TRIALS_PER_STUDY, from_integer, from_real, number_of, trial_id, trial_ids};
 use super::read::json;
 use super::trials::{self, param_value};
+use crate::metric::Direction;
 use crate::params::Params;
 use crate::query::{Filter, Needs, Place, SortKey, TrialQuery};
 use crate::storage::StudyId;
 use crate::time::Timestamp;
-use crate::trial::{Origin, Trial, TrialState};
+use crate::trial::{Note, Origin, Trial, TrialNumber, TrialState};
 
 /// A page of trials.
 pub(super) fn page(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, Fault> {
@@ -24,6 +25,13 @@ pub(super) fn page(connection: &Connection, study: StudyId, query: &TrialQuery) 
         return by_number(connection, study, query);
     }
     let direction = trials::direction(connection, study)?;
+    if query.filter.is_all() && query.sort == SortKey::Value {
+        let ids = best_ids(connection, study, direction, query)?;
+        if u64::try_from(ids.len()).is_ok_and(|found| found == query.limit) {
+            return trials::listed(connection, study, &ids);
+        }
+        // The page goes beyond the complete trials.
+    }
     let mut needs = Needs::default();
     query.filter.add_needs(&mut needs);
     query.sort.add_needs(&mut needs);
@@ -77,12 +85,51 @@ fn by_number(connection: &Connection, study: StudyId, query: &TrialQuery) -> Res
     if first > newest { Ok(Vec::new()) } else { trials::range(connection, study, first, last) }
 }
 
+/// Whether an order is turned round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reverse {
+    No,
+    Yes,
+}
+
+/// SQL for the complete trials of the study `?1` whose value is not NaN, the best first: as `v`, in the order of an index.
+pub(super) fn ranked(direction: Direction, reverse: Reverse) -> String {
+    let order = if (direction == Direction::Maximize) == (reverse == Reverse::No) { "DESC" } else { "ASC" };
+    format!(
+        "FROM trial_value v CROSS JOIN trial t ON t.id = v.trial_id
+         WHERE v.idx = 0 AND v.trial_id / {TRIALS_PER_STUDY} = ?1 AND v.value IS NOT NULL AND t.state = 'complete' ORDER BY v.value {order}, v.trial_id"
+    )
+}
+
+/// The ids of a page of complete trials by their values: NaN is worst.
+fn best_ids(connection: &Connection, study: StudyId, direction: Direction, query: &TrialQuery) -> Result<Vec<i64>, Fault> {
+    let worst = format!(
+        "SELECT v.trial_id FROM trial_value v CROSS JOIN trial t ON t.id = v.trial_id
+         WHERE v.idx = 0 AND v.trial_id / {TRIALS_PER_STUDY} = ?1 AND v.value IS NULL AND t.state = 'complete' ORDER BY v.trial_id LIMIT ?2 OFFSET ?3"
+    );
+    let reverse = if query.reverse { Reverse::Yes } else { Reverse::No };
+    let others = format!("SELECT v.trial_id {} LIMIT ?2 OFFSET ?3", ranked(direction, reverse));
+    let ids = |sql: &str, limit: u64, offset: u64| -> Result<Vec<i64>, Fault> {
+        let (limit, offset) = (i64::try_from(limit).unwrap_or(i64::MAX), i64::try_from(offset).unwrap_or(i64::MAX));
+        Ok(connection.prepare_cached(sql)?.query_map([study.0, limit, offset], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    };
+    if !query.reverse {
+        return ids(&others, query.limit, query.offset);
+    }
+    let end = query.offset.saturating_add(query.limit);
+    let nan = ids(&worst, end, 0)?;
+    let known = nan.len() as u64;
+    let mut page: Vec<i64> = nan.into_iter().skip(usize::try_from(query.offset).unwrap_or(usize::MAX)).collect();
+    let missing = query.limit - (page.len() as u64).min(query.limit);
+    page.extend(ids(&others, missing, query.offset.saturating_sub(known))?);
+    Ok(page)
+}
+
 /// How many trials pass a filter.
 pub(super) fn count(connection: &Connection, study: StudyId, filter: &Filter) -> Result<u64, Fault> {
     if filter.is_about_states_only() {
-        let (first, last) = trial_ids(study);
-        let sql = format!("SELECT count(*) FROM trial WHERE id BETWEEN ?1 AND ?2{}", state_condition(filter.states().as_deref()));
-        let count = connection.prepare_cached(&sql)?.query_row([first, last], |row| row.get(0))?;
+        let sql = format!("SELECT count(*) FROM trial WHERE study_id = ?1{}", state_condition(filter.states().as_deref()));
+        let count = connection.prepare_cached(&sql)?.query_row([study.0], |row| row.get(0))?;
         return from_integer(count, || format!("table `trial`, study {}", study.0));
     }
     let mut needs = Needs::default();
@@ -98,6 +145,9 @@ fn state_condition(states: Option<&[TrialState]>) -> String {
     let words: Vec<String> = states.iter().map(|state| format!("'{}'", state.as_str())).collect();
     format!(" AND state IN ({})", words.join(", "))
 }
+
+/// Notes and tags.
+type Marks = BTreeMap<TrialNumber, (Vec<Note>, Vec<String>)>;
 
 /// A pass over a study's trials that reads what is needed and nothing else.
 struct Scan<'a> {
@@ -122,6 +172,7 @@ impl Scan<'_> {
         let mut all_params =
             self.connection.prepare_cached("SELECT trial_id, dimension, value FROM param WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id")?;
         let mut all_params = if self.needs.all_params { Some(all_params.query([first, last])?) } else { None };
+        let mut marks = if self.needs.marks { self.marks()? } else { Marks::new() };
         // A parameter's row that was read, and belongs to a trial that comes later.
         let mut ahead: Option<(i64, i64, String)> = None;
         while let Some(row) = rows.next()? {
@@ -154,9 +205,31 @@ impl Scan<'_> {
                     }
                 }
             }
+            if let Some(marks) = marks.get_mut(&trial.number) {
+                (trial.notes, trial.tags) = std::mem::take(marks);
+            }
             take(&trial);
         }
         Ok(())
+    }
+
+    /// Notes and tags of the trials that have any.
+    fn marks(&self) -> Result<Marks, Fault> {
+        let (first, last) = trial_ids(self.study);
+        let mut marks = Marks::new();
+        let sql = "SELECT trial_id, at, text FROM trial_note WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, seq";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query([first, last])?;
+        while let Some(row) = rows.next()? {
+            marks.entry(number_of(row.get(0)?)).or_default().0.push(Note { at: Timestamp(row.get(1)?), text: row.get(2)? });
+        }
+        let sql = "SELECT trial_id, tag FROM trial_tag WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, tag";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query([first, last])?;
+        while let Some(row) = rows.next()? {
+            marks.entry(number_of(row.get(0)?)).or_default().1.push(row.get(1)?);
+        }
+        Ok(marks)
     }
 
     fn dimensions(&self) -> Result<BTreeMap<i64, String>, Fault> {
@@ -181,7 +254,10 @@ impl Scan<'_> {
         }
         let join = if value { "LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0" } else { "" };
         let states = state_condition(self.states.as_deref());
-        let _ = write!(sql, " FROM trial t {join} WHERE t.id BETWEEN ?1 AND ?2{states} ORDER BY t.id");
+        // Through the index where few trials are in these states; else it costs more than it saves.
+        let few = self.states.iter().flatten().all(|state| !matches!(state, TrialState::Complete | TrialState::Pruned));
+        let study = if self.states.is_some() && few { format!(" AND t.study_id = {}", self.study.0) } else { String::new() };
+        let _ = write!(sql, " FROM trial t {join} WHERE t.id BETWEEN ?1 AND ?2{study}{states} ORDER BY t.id");
         sql
     }
 }

@@ -7,10 +7,10 @@ use serde::de::DeserializeOwned;
 
 use super::fault::Fault;
 use super::number::{from_integer, from_real, number_of, trial_id, trial_ids};
+use super::pages::{self, Reverse};
 use super::trials;
 use crate::device::Slot;
 use crate::event::{Answer, Event, Seq};
-use crate::metric::Direction;
 use crate::storage::{Attempt, Curve, HeldLease, Holder, StorageError, StoredRequest, StoredStudy, StudyId, StudySummary};
 use crate::study::{Extension, StudySpec};
 use crate::time::Timestamp;
@@ -40,10 +40,9 @@ pub(super) fn study(connection: &Connection, name: &str) -> Result<Option<Stored
 /// One study's line of `ls`.
 pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySummary, Fault> {
     let StudyRow { spec, created, finished, paused, extension, .. } = study_row(connection, id)?;
-    let (first, last) = trial_ids(id);
     let mut counts = Counts::default();
-    let mut statement = connection.prepare_cached("SELECT state, count(*) FROM trial WHERE id BETWEEN ?1 AND ?2 GROUP BY state")?;
-    let mut rows = statement.query([first, last])?;
+    let mut statement = connection.prepare_cached("SELECT state, count(*) FROM trial WHERE study_id = ?1 GROUP BY state")?;
+    let mut rows = statement.query([id.0])?;
     while let Some(row) = rows.next()? {
         let word: String = row.get(0)?;
         let place = || format!("table `trial`, study {}", id.0);
@@ -56,19 +55,9 @@ pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySumma
 }
 
 fn best(connection: &Connection, study: StudyId) -> Result<Option<(TrialNumber, f64)>, Fault> {
-    macro_rules! complete {
-        () => {
-            "SELECT v.trial_id, v.value FROM trial_value v JOIN trial t ON t.id = v.trial_id
-             WHERE v.trial_id BETWEEN ?1 AND ?2 AND v.idx = 0 AND v.value IS NOT NULL AND t.state = 'complete' "
-        };
-    }
-    let sql = match trials::direction(connection, study)? {
-        Direction::Minimize => concat!(complete!(), "ORDER BY v.value, v.trial_id LIMIT 1"),
-        Direction::Maximize => concat!(complete!(), "ORDER BY v.value DESC, v.trial_id LIMIT 1"),
-    };
-    let (first, last) = trial_ids(study);
-    let mut statement = connection.prepare_cached(sql)?;
-    Ok(statement.query_row([first, last], |row| Ok((number_of(row.get(0)?), row.get(1)?))).optional()?)
+    let sql = format!("SELECT v.trial_id, v.value {} LIMIT 1", pages::ranked(trials::direction(connection, study)?, Reverse::No));
+    let mut statement = connection.prepare_cached(&sql)?;
+    Ok(statement.query_row([study.0], |row| Ok((number_of(row.get(0)?), row.get(1)?))).optional()?)
 }
 
 /// Who holds a study.

@@ -1,4 +1,4 @@
--- Version 2: control. What a user asks for and writes down about trials and studies.
+-- Version 2: control, and quick lists. What a user asks for and writes down about trials and studies; orders of trials.
 
 ALTER TABLE study ADD COLUMN paused_reason TEXT;                                -- NULL unless its user paused it
 ALTER TABLE study ADD COLUMN extra_trials INTEGER NOT NULL DEFAULT 0;           -- by `hpsearch extend`; spec has them, too
@@ -37,3 +37,7 @@ CREATE TABLE study_tag (
     tag      TEXT NOT NULL,
     PRIMARY KEY (study_id, tag)
 ) STRICT, WITHOUT ROWID;
+
+-- The best first, and how many are in each state, without going through all trials.
+CREATE INDEX trial_value_by_value ON trial_value (idx, trial_id / 1000000000, value);
+CREATE INDEX trial_by_state ON trial (study_id, state);
