@@ -160,5 +160,6 @@ pub mod view;
 pub mod wire;
 pub mod worker;
 
-pub use library::{Finished, Study, StudyError};
+pub use engine::Told;
+pub use library::{AskedTrial, Finished, OpenStudy, Study, StudyError};
 pub use runner::inline::{GoOn, TrialContext, TrialEnd, TrialError};

@@ -1,10 +1,12 @@
-//! The library's front door: a study with a Rust closure as its objective.
+//! The library's front door: a study with a Rust closure as its objective, or with trials that the program runs itself.
+
+mod open;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::device::{Device, Slot};
-use crate::engine::Outcome;
+use crate::engine::{Outcome, TellError};
 use crate::metric::Direction;
 use crate::params::Value;
 use crate::runner::inline::{InlineLauncher, TrialContext, TrialEnd, TrialError};
@@ -17,6 +19,8 @@ use crate::storage::{Storage, StorageError, StoredStudy};
 use crate::study::{Extension, PolicySpec, Program, StudySpec};
 use crate::trial::Trial;
 use crate::view::StudyView;
+
+pub use open::{AskedTrial, OpenStudy};
 
 /// Why a study could not be built or run.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +54,15 @@ pub enum StudyError {
     /// The sampler or pruner is not known.
     #[error(transparent)]
     Policy(#[from] crate::policy::UnknownPolicy),
+    /// The sampler cannot propose a point.
+    #[error("{0}")]
+    Sampler(String),
+    /// A trial that was told has ended before.
+    #[error(transparent)]
+    Tell(#[from] TellError),
+    /// An earlier call could not write to the store.
+    #[error("the store failed before: open the study again to go on from what it holds")]
+    Broken,
 }
 
 /// A study built in Rust.
@@ -94,7 +107,7 @@ impl Study {
 
     fn new(name: &str, metric: &str, direction: Direction) -> Self {
         let mut spec = StudySpec::new(name, metric, direction, Space::default(), Program::Inline);
-        spec.sampler = PolicySpec::named("auto");
+        spec.sampler = crate::config::default_sampler();
         Study { spec, dimensions: Vec::new(), store: None, threads: 1, problem: None }
     }
 
@@ -138,7 +151,7 @@ impl Study {
         self
     }
 
-    /// Who proposes; `auto` by default.
+    /// Who proposes; by default the same as in a study file.
     pub fn sampler(mut self, sampler: PolicySpec) -> Self {
         self.spec.sampler = sampler;
         self
@@ -175,6 +188,26 @@ impl Study {
     /// # Errors
     /// The study makes no sense, the store cannot be used, or another process runs the study.
     pub fn run(self, objective: impl Fn(&mut TrialContext) -> Result<TrialEnd, TrialError> + Send + Sync + 'static) -> Result<Finished, StudyError> {
+        let (path, threads) = (self.store.clone(), self.threads);
+        let (mut store, study) = self.stored()?;
+        let launcher = InlineLauncher::new(Arc::new(objective), study.spec.objective().metric.clone());
+        let slots = (0..threads).map(|index| Slot { index, device: Device::Cpu }).collect();
+        let path = path.as_deref().unwrap_or(Path::new("hpsearch.db"));
+        let outcome = Runner::start(store.as_mut(), &study, slots, Box::new(launcher), path)?.run()?;
+        Ok(Finished { outcome, view: store.view(study.id)? })
+    }
+
+    /// Opens the study for a program that runs its trials itself, going on with what the store holds of it.
+    ///
+    /// # Errors
+    /// The study makes no sense, the store cannot be used, or another process runs the study.
+    pub fn open(self) -> Result<OpenStudy, StudyError> {
+        let (store, study) = self.stored()?;
+        OpenStudy::new(store, study)
+    }
+
+    /// The study in its store.
+    fn stored(self) -> Result<(Box<dyn Storage>, StoredStudy), StudyError> {
         if let Some(problem) = self.problem {
             return Err(problem);
         }
@@ -184,16 +217,13 @@ impl Study {
             Some(path) => Box::new(SqliteStore::open(path)?),
             None => Box::new(MemoryStore::new()),
         };
-        let study = open(store.as_mut(), spec)?;
-        let launcher = InlineLauncher::new(Arc::new(objective), study.spec.objective().metric.clone());
-        let slots = (0..self.threads).map(|index| Slot { index, device: Device::Cpu }).collect();
-        let path = self.store.as_deref().unwrap_or(Path::new("hpsearch.db"));
-        let outcome = Runner::start(store.as_mut(), &study, slots, Box::new(launcher), path)?.run()?;
-        Ok(Finished { outcome, view: store.view(study.id)? })
+        let study = known_or_new(store.as_mut(), spec)?;
+        Ok((store, study))
     }
 }
 
-fn open(store: &mut dyn Storage, spec: StudySpec) -> Result<StoredStudy, StudyError> {
+/// The study as the store knows it, or a new one.
+fn known_or_new(store: &mut dyn Storage, spec: StudySpec) -> Result<StoredStudy, StudyError> {
     let Some(known) = store.study(&spec.name)? else {
         let now = crate::runner::now();
         let id = store.create_study(now, &spec)?;

@@ -74,6 +74,19 @@ pub fn take_lease(storage: &mut dyn Storage, study: &StoredStudy) -> Result<Leas
     storage.acquire(study.id, &me, now(), takeover)
 }
 
+/// What was asked of a study while nobody ran it. A request to stop that a dead runner did not live to serve was meant for
+/// that run: it is refused here.
+pub fn waiting_requests(storage: &mut dyn Storage, study: &StoredStudy, lease: &Lease) -> Result<Vec<StoredRequest>, StorageError> {
+    let (stale, requests): (Vec<StoredRequest>, Vec<StoredRequest>) =
+        storage.pending_requests(study.id)?.into_iter().partition(|stored| stored.request == Request::Stop);
+    let answer = Answer::Refused("the run it was meant for had ended".to_owned());
+    let stale: Vec<Event> = stale.into_iter().map(|stored| Event::RequestServed { id: stored.id, answer: answer.clone() }).collect();
+    if !stale.is_empty() {
+        storage.append(lease, now(), &stale)?;
+    }
+    Ok(requests)
+}
+
 /// A run of one study: the lease is held from [`Runner::start`] to the end of [`Runner::run`].
 pub struct Runner<'a> {
     storage: &'a mut dyn Storage,
@@ -100,14 +113,7 @@ impl<'a> Runner<'a> {
     ) -> Result<Self, RunnerError> {
         let lease = take_lease(storage, study)?;
         clear_leftovers(storage, study, store)?;
-        // A request to stop that a dead runner did not live to serve was meant for that run.
-        let (stale, requests): (Vec<StoredRequest>, Vec<StoredRequest>) =
-            storage.pending_requests(study.id)?.into_iter().partition(|stored| stored.request == Request::Stop);
-        let answer = Answer::Refused("the run it was meant for had ended".to_owned());
-        let stale: Vec<Event> = stale.into_iter().map(|stored| Event::RequestServed { id: stored.id, answer: answer.clone() }).collect();
-        if !stale.is_empty() {
-            storage.append(&lease, now(), &stale)?;
-        }
+        let requests = waiting_requests(storage, study, &lease)?;
         let view = storage.view(study.id)?;
         let engine = Engine::new(study.spec.clone(), view, slots)?;
         let (tx, rx) = unbounded();

@@ -28,6 +28,12 @@ pub enum Told {
     Failed(String),
 }
 
+impl From<f64> for Told {
+    fn from(value: f64) -> Self {
+        Told::Value(value)
+    }
+}
+
 /// Why a trial cannot be told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TellError {
@@ -95,6 +101,16 @@ impl Engine {
         }
         self.end_if_drained();
         Ok(std::mem::take(&mut self.effects))
+    }
+
+    /// Ends the study if there is nothing left of it: no trial is out or waits, and the budget leaves no room.
+    pub fn close_if_done(&mut self, now: Timestamp) -> Vec<Effect> {
+        self.now = now;
+        let counts = self.view.counts;
+        if self.phase == Phase::Searching && counts.running + counts.queued + counts.paused == 0 && (self.exhausted || !self.may_create()) {
+            self.end_if_idle();
+        }
+        std::mem::take(&mut self.effects)
     }
 
     /// Ends the run once it drains and nothing is out any more.

@@ -1,9 +1,9 @@
-//! Studies with a Rust closure as their objective.
+//! Studies in Rust: with a closure as their objective, and with trials that the program runs itself.
 
 use hpsearch::engine::Outcome;
 use hpsearch::study::PolicySpec;
 use hpsearch::trial::TrialState;
-use hpsearch::{GoOn, Study, TrialEnd, TrialError};
+use hpsearch::{GoOn, Study, Told, TrialEnd, TrialError};
 
 fn parabola(study: Study) -> Study {
     study.float("x", -5.0, 5.0).choice("kind", ["round", "flat"]).float("tilt", 0.0, 1.0).when("kind", "flat")
@@ -100,4 +100,176 @@ fn a_changed_study_and_an_impossible_range_are_refused() {
     assert!(changed.unwrap_err().to_string().contains("differs"));
     let impossible = Study::minimize("impossible", "loss").float("x", 1.0, 0.0).trials(2).run(objective);
     assert!(impossible.is_err());
+}
+
+#[test]
+fn a_program_asks_reports_and_tells_itself() {
+    let pruner = PolicySpec::named("asha").with("min_resource", 1).with("max_resource", 9);
+    let study = parabola(Study::maximize("asked", "score")).trials(30).pruner(pruner).open().unwrap();
+    let mut told = Vec::new();
+    'trials: while let Some(mut trial) = study.ask().unwrap() {
+        let x = trial.number_of("x").unwrap();
+        assert_eq!(trial.params().get("tilt").is_some(), trial.params().get("kind") == Some(&"flat".into()));
+        for step in 1..=9 {
+            if trial.report(step, -(x - 1.0).powi(2) - 1.0 / step as f64).unwrap() == GoOn::No {
+                assert_eq!(trial.verdict().unwrap().word(), "stop");
+                continue 'trials;
+            }
+        }
+        // The value told is the trial's, whatever it reported.
+        told.push(-(x - 1.0).powi(2));
+        study.tell(trial, told[told.len() - 1]).unwrap();
+    }
+    let best = told.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    assert_eq!(study.best().unwrap().value, Some(best));
+    let finished = study.finish().unwrap();
+    assert!(matches!(finished.outcome, Outcome::Finished(_)), "{:?}", finished.outcome);
+    assert_eq!((finished.view.counts.complete, finished.view.counts.complete + finished.view.counts.pruned), (told.len() as u64, 30));
+    assert!(finished.view.counts.pruned > 5, "{:?}", finished.view.counts);
+}
+
+#[test]
+fn failed_pruned_and_nan_trials_are_told_as_what_they_are() {
+    let study = parabola(Study::minimize("told", "loss")).trials(3).open().unwrap();
+    study.tell(study.ask().unwrap().unwrap(), Told::Failed("no luck".into())).unwrap();
+    study.tell(study.ask().unwrap().unwrap(), Told::Pruned).unwrap();
+    study.tell(study.ask().unwrap().unwrap(), f64::NAN).unwrap();
+    study.tell(study.ask().unwrap().unwrap(), 2.0).unwrap();
+    assert!(study.ask().unwrap().is_none());
+    let view = study.finish().unwrap().view;
+    let states: Vec<TrialState> = view.trials.iter().map(|trial| trial.state).collect();
+    assert_eq!(states, [TrialState::Failed, TrialState::Pruned, TrialState::Complete, TrialState::Complete]);
+    assert_eq!(view.trials[0].reason.as_deref(), Some("no luck"));
+    assert_eq!(view.best().unwrap().number.0, 3);
+}
+
+#[test]
+fn threads_share_an_open_study() {
+    let study = parabola(Study::minimize("threads", "loss")).trials(40).open().unwrap();
+    let workers: Vec<_> = (0..4)
+        .map(|_| {
+            let study = study.clone();
+            std::thread::spawn(move || {
+                while let Some(mut trial) = study.ask().unwrap() {
+                    let x = trial.number_of("x").unwrap();
+                    trial.report(1, x * x).unwrap();
+                    study.tell(trial, x * x).unwrap();
+                }
+            })
+        })
+        .collect();
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    let finished = study.finish().unwrap();
+    assert_eq!(finished.view.counts.complete, 40);
+    assert!(matches!(finished.outcome, Outcome::Finished(_)));
+}
+
+#[test]
+fn a_dropped_trial_is_given_again_and_a_paused_one_goes_on_when_it_is_promoted() {
+    let pruner = PolicySpec::named("asha").with("max_resource", 9).with("mode", "promote");
+    let study = parabola(Study::minimize("paused", "loss")).trials(9).pruner(pruner).open().unwrap();
+    let first = study.ask().unwrap().unwrap();
+    let params = first.params().clone();
+    drop(first);
+    let mut again = study.ask().unwrap().unwrap();
+    assert_eq!((again.number().0, again.params(), again.until()), (0, &params, Some(1)));
+    assert_eq!(again.report(1, 0.0).unwrap(), GoOn::No);
+    drop(again);
+    for number in 1..3 {
+        let mut trial = study.ask().unwrap().unwrap();
+        assert_eq!(trial.number().0, number);
+        trial.report(1, number as f64).unwrap();
+    }
+    let promoted = study.ask().unwrap().unwrap();
+    assert_eq!((promoted.number().0, promoted.reported(), promoted.until()), (0, Some(1), Some(3)));
+}
+
+#[test]
+fn an_open_study_is_held_and_its_store_knows_what_was_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("studies.db");
+    let build = |trials| parabola(Study::minimize("held", "loss")).trials(trials).store(&path);
+    let study = build(3).open().unwrap();
+    let trial = study.ask().unwrap().unwrap();
+    assert!(build(3).open().err().unwrap().to_string().contains("held"), "two programs would run the same study");
+    study.tell(trial, 7.5).unwrap();
+    let out = study.ask().unwrap().unwrap();
+    assert!(matches!(study.clone().finish().unwrap().outcome, Outcome::Interrupted(_)));
+    drop((out, study));
+
+    let study = build(3).open().unwrap();
+    let trial = study.ask().unwrap().unwrap();
+    assert_eq!(trial.number().0, 1, "the trial that was out is given again");
+    study.tell(trial, 1.0).unwrap();
+    study.tell(study.ask().unwrap().unwrap(), 2.0).unwrap();
+    // Nobody asks once more: the study is over all the same.
+    let finished = study.finish().unwrap();
+    assert!(matches!(finished.outcome, Outcome::Finished(_)), "{:?}", finished.outcome);
+    let values: Vec<Option<f64>> = finished.view.trials.iter().map(|trial| trial.value).collect();
+    assert_eq!(values, [Some(7.5), Some(1.0), Some(2.0)]);
+    assert_eq!(finished.view.finished.as_deref(), Some("the budget of 3 trials is used up"));
+}
+
+#[test]
+fn a_request_from_another_terminal_reaches_an_open_study() {
+    use hpsearch::storage::{Storage, StorageReader};
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("studies.db");
+    let study = parabola(Study::minimize("asked to stop", "loss")).trials(9).store(&path).open().unwrap();
+    let mut trial = study.ask().unwrap().unwrap();
+    let mut other = hpsearch::storage::sqlite::SqliteStore::open(&path).unwrap();
+    let id = other.study("asked to stop").unwrap().unwrap().id;
+    other.request(id, hpsearch::time::Timestamp(0), &hpsearch::event::Request::Stop).unwrap();
+    let mut step = 0;
+    loop {
+        step += 1;
+        if trial.report(step, 1.0).unwrap() == GoOn::No {
+            break;
+        }
+    }
+    drop(trial);
+    assert!(study.ask().unwrap().is_none());
+    assert!(matches!(study.finish().unwrap().outcome, Outcome::Interrupted(reason) if reason == "stopped on request"));
+}
+
+/// Set for the copy of this test that dies.
+const DYING: &str = "HPSEARCH_TEST_DYING_STORE";
+
+#[test]
+fn a_program_that_dies_is_given_what_was_out_and_suggests_as_if_it_had_not() {
+    let build = |path: &std::path::Path| parabola(Study::minimize("dying", "loss")).trials(12).store(path);
+    let value = |trial: &hpsearch::AskedTrial| trial.number_of("x").unwrap().powi(2);
+    if let Some(path) = std::env::var_os(DYING) {
+        let study = build(path.as_ref()).open().unwrap();
+        for _ in 0..7 {
+            let trial = study.ask().unwrap().unwrap();
+            let value = value(&trial);
+            study.tell(trial, value).unwrap();
+        }
+        let mut out = study.ask().unwrap().unwrap();
+        out.report(1, 1.0).unwrap();
+        std::process::abort();
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (dying, whole) = (directory.path().join("dying.db"), directory.path().join("whole.db"));
+    let mut copy = std::process::Command::new(std::env::current_exe().unwrap());
+    let name = "library::a_program_that_dies_is_given_what_was_out_and_suggests_as_if_it_had_not";
+    let status = copy.args([name, "--exact", "--test-threads=1"]).env(DYING, &dying).output().unwrap().status;
+    assert!(!status.success());
+
+    let search = |path: &std::path::Path, expected: Option<u64>| {
+        let study = build(path).open().unwrap();
+        while let Some(trial) = study.ask().unwrap() {
+            if trial.number().0 == 7 {
+                assert_eq!(trial.reported(), expected);
+            }
+            let value = value(&trial);
+            study.tell(trial, value).unwrap();
+        }
+        study.finish().unwrap().view
+    };
+    let (resumed, uninterrupted) = (search(&dying, Some(1)), search(&whole, None));
+    let params = |view: &hpsearch::view::StudyView| view.trials.iter().map(|trial| trial.params.clone()).collect::<Vec<_>>();
+    assert_eq!(params(&resumed), params(&uninterrupted));
+    assert_eq!(resumed.counts.complete, 12);
 }

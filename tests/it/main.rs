@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
 
+mod ask_tell;
 mod chaos;
 mod commands;
 mod config;

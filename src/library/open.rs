@@ -1,0 +1,300 @@
+//! A study that the program runs itself: it asks for trials and tells how they ended, in any thread and any order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{Finished, StudyError};
+use crate::engine::{Assignment, Effect, Engine, Input, Outcome, Told};
+use crate::event::{AttemptEnd, Event};
+use crate::params::{Params, Value};
+use crate::runner::inline::{GoOn, TrialError};
+use crate::runner::{self, RunnerError};
+use crate::storage::{Lease, Storage, StoredStudy};
+use crate::trial::{AttemptNumber, Trial, TrialNumber};
+use crate::verdict::Verdict;
+
+/// How often the store is asked for requests from other terminals, at most.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A study whose trials the program runs itself, made by [`Study::open`](super::Study::open).
+///
+/// Clones are the same study: hand one to each thread. The study is held (nobody else runs it) until the last clone and the
+/// last trial are gone. Everything that is asked, reported and told is in the store before the call returns, so that a
+/// program that dies goes on where it was: trials that were out are given again.
+///
+/// ```
+/// use hpsearch::{GoOn, Study};
+/// use hpsearch::study::PolicySpec;
+///
+/// let study = Study::minimize("decay", "loss")
+///     .float("x", -5.0, 5.0)
+///     .trials(20)
+///     .pruner(PolicySpec::named("asha").with("max_resource", 9))
+///     .open()?;
+/// 'trials: while let Some(mut trial) = study.ask()? {
+///     let x = trial.number_of("x")?;
+///     let mut loss = f64::INFINITY;
+///     for step in 1..=9 {
+///         loss = (x - 1.0).powi(2) + 1.0 / step as f64;
+///         if trial.report(step, loss)? == GoOn::No {
+///             continue 'trials; // dropping the trial leaves it: paused or pruned, as the answer was
+///         }
+///     }
+///     study.tell(trial, loss)?;
+/// }
+/// let finished = study.finish()?;
+/// assert!(finished.best().is_some() && finished.view.counts.pruned > 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct OpenStudy {
+    // Not a channel: every call is answered at once, on the caller's thread, and no thread of ours would own the state.
+    session: Arc<Mutex<Session>>,
+}
+
+/// A trial that is out: it belongs to whoever asked for it until it is told or dropped.
+///
+/// Dropped without being told, it is left as its last report was answered: paused or pruned. If it was not asked to leave,
+/// it runs again, from its start.
+pub struct AskedTrial {
+    session: Arc<Mutex<Session>>,
+    assignment: Assignment,
+    verdict: Option<Verdict>,
+    told: bool,
+}
+
+/// Engine, store and lease of an open study.
+struct Session {
+    store: Box<dyn Storage>,
+    study: StoredStudy,
+    lease: Lease,
+    engine: Engine,
+    /// Attempts that shall leave: killed, out of time, or the study stops.
+    leaving: BTreeSet<(TrialNumber, AttemptNumber)>,
+    outcome: Option<Outcome>,
+    looked: Instant,
+    /// A write failed: the state is ahead of the store, and nothing more may be built on it.
+    is_broken: bool,
+}
+
+impl OpenStudy {
+    pub(super) fn new(mut store: Box<dyn Storage>, study: StoredStudy) -> Result<Self, StudyError> {
+        let lease = runner::take_lease(store.as_mut(), &study)?;
+        let waiting = runner::waiting_requests(store.as_mut(), &study, &lease)?;
+        let view = store.view(study.id)?;
+        let engine = Engine::on_demand(study.spec.clone(), view).map_err(RunnerError::Engine)?;
+        let (leaving, looked) = (BTreeSet::new(), Instant::now());
+        let mut session = Session { store, study, lease, engine, leaving, outcome: None, looked, is_broken: false };
+        let host = runner::this_process().host;
+        let requests = waiting.into_iter().map(|stored| (stored.id, stored.request)).collect();
+        session.step(Input::Begin { pid: std::process::id(), host, requests })?;
+        Ok(OpenStudy { session: Arc::new(Mutex::new(session)) })
+    }
+
+    /// A trial to run: a new point, or one that goes on. `None`: there is nothing to run now; when no trial is out, for good.
+    ///
+    /// # Errors
+    /// The store failed, or the sampler cannot propose a point.
+    pub fn ask(&self) -> Result<Option<AskedTrial>, StudyError> {
+        let mut session = locked(&self.session);
+        session.look()?;
+        session.check()?;
+        let effects = session.engine.ask(runner::now()).map_err(StudyError::Sampler)?;
+        let launched = session.carry_out(effects)?.0;
+        let session = Arc::clone(&self.session);
+        Ok(launched.map(|assignment| AskedTrial { session, assignment, verdict: None, told: false }))
+    }
+
+    /// Ends a trial: with its value (a number), [`Told::Pruned`] or [`Told::Failed`].
+    ///
+    /// # Errors
+    /// The store failed, or the trial was ended from elsewhere.
+    pub fn tell(&self, mut trial: AskedTrial, told: impl Into<Told>) -> Result<(), StudyError> {
+        let mut session = locked(&self.session);
+        trial.told = true;
+        session.check()?;
+        session.leaving.remove(&trial.key());
+        let effects = session.engine.tell(runner::now(), trial.number(), told.into())?;
+        session.carry_out(effects).map(drop)
+    }
+
+    /// The best complete trial so far.
+    pub fn best(&self) -> Option<Trial> {
+        locked(&self.session).engine.view().best().cloned()
+    }
+
+    /// Leaves the study, and says how far it is. Trials that are still out run again when it is opened next.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn finish(self) -> Result<Finished, StudyError> {
+        let mut session = locked(&self.session);
+        session.check()?;
+        session.leave()?;
+        let interrupted = || Outcome::Interrupted("left by the program while trials were out".to_owned());
+        Ok(Finished { outcome: session.outcome.clone().unwrap_or_else(interrupted), view: session.engine.view().clone() })
+    }
+}
+
+impl AskedTrial {
+    /// Its number.
+    pub fn number(&self) -> TrialNumber {
+        self.assignment.trial
+    }
+
+    /// Its parameters.
+    pub fn params(&self) -> &Params {
+        &self.assignment.params
+    }
+
+    /// The numeric parameter `name`; an error names what is missing.
+    pub fn number_of(&self, name: &str) -> Result<f64, TrialError> {
+        let missing = || TrialError(format!("there is no numeric parameter `{name}` in this trial"));
+        self.params().get(name).and_then(Value::as_number).ok_or_else(missing)
+    }
+
+    /// A seed of its own.
+    pub fn seed(&self) -> u64 {
+        self.assignment.seed
+    }
+
+    /// The last clock value that it reported before it was given: it was paused there, or its program died.
+    pub fn reported(&self) -> Option<u64> {
+        self.assignment.reported
+    }
+
+    /// The clock value where it will pause, if that is known.
+    pub fn until(&self) -> Option<u64> {
+        self.assignment.until
+    }
+
+    /// Reports the study's metric at a clock value. [`GoOn::No`]: drop the trial.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn report(&mut self, step: u64, value: f64) -> Result<GoOn, StudyError> {
+        let metric = locked(&self.session).engine.spec().objective().metric.clone();
+        self.report_metrics(step, BTreeMap::from([(metric, value)]))
+    }
+
+    /// Reports several metrics; the study's own among them is judged.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn report_metrics(&mut self, step: u64, metrics: BTreeMap<String, f64>) -> Result<GoOn, StudyError> {
+        let (trial, attempt) = self.key();
+        let mut session = locked(&self.session);
+        session.look()?;
+        let (_, verdict) = session.step(Input::Report { trial, attempt, step, metrics: metrics.into_iter().collect() })?;
+        if let Some(verdict) = verdict.filter(|verdict| !matches!(verdict, Verdict::Continue(_))) {
+            self.verdict.get_or_insert(verdict);
+        }
+        let leaves = self.verdict.is_some() || session.leaving.contains(&(trial, attempt));
+        Ok(if leaves { GoOn::No } else { GoOn::Yes })
+    }
+
+    /// Why it shall leave, once a report was answered so.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.verdict.as_ref()
+    }
+
+    fn key(&self) -> (TrialNumber, AttemptNumber) {
+        (self.assignment.trial, self.assignment.attempt)
+    }
+}
+
+impl Drop for AskedTrial {
+    fn drop(&mut self) {
+        if self.told {
+            return;
+        }
+        let (trial, attempt) = self.key();
+        let end = match &self.verdict {
+            Some(Verdict::Pause(_)) => AttemptEnd::Paused,
+            Some(Verdict::Stop(_)) => AttemptEnd::Stopped,
+            _ => AttemptEnd::Interrupted,
+        };
+        let mut session = locked(&self.session);
+        session.leaving.remove(&(trial, attempt));
+        // A store that fails here fails at the next call too, which can say so; and the trial is given again.
+        let _said_next = session.step(Input::Ended { trial, attempt, end, message: None });
+    }
+}
+
+/// A panic elsewhere leaves the session whole: its calls change the engine in one go, and the store after it.
+fn locked(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
+    session.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    fn check(&self) -> Result<(), StudyError> {
+        if self.is_broken { Err(StudyError::Broken) } else { Ok(()) }
+    }
+
+    /// Takes an input; a launch and a verdict, if there are.
+    fn step(&mut self, input: Input) -> Result<(Option<Assignment>, Option<Verdict>), StudyError> {
+        self.check()?;
+        let effects = self.engine.step(runner::now(), input);
+        self.carry_out(effects)
+    }
+
+    /// Writes the events, and only then does the rest.
+    fn carry_out(&mut self, effects: Vec<Effect>) -> Result<(Option<Assignment>, Option<Verdict>), StudyError> {
+        let (events, others): (Vec<Effect>, Vec<Effect>) = effects.into_iter().partition(|effect| matches!(effect, Effect::Append(_)));
+        let events: Vec<Event> =
+            events.into_iter().filter_map(|effect| if let Effect::Append(event) = effect { Some(event) } else { None }).collect();
+        if !events.is_empty() {
+            let written = self.store.append(&self.lease, runner::now(), &events);
+            self.is_broken |= written.is_err();
+            written?;
+        }
+        let (mut launched, mut answered) = (None, None);
+        for effect in others {
+            match effect {
+                Effect::Launch(assignment) => launched = Some(assignment),
+                Effect::Answer { verdict, .. } => answered = Some(verdict),
+                Effect::Leave { trial, attempt } | Effect::Kill { trial, attempt } => drop(self.leaving.insert((trial, attempt))),
+                Effect::Finish(outcome) => self.outcome = Some(outcome),
+                // What a program saves is its own: it registers no checkpoints here.
+                Effect::Append(_) | Effect::Remove { .. } => {}
+            }
+        }
+        Ok((launched, answered))
+    }
+
+    /// Takes what others ask for (`hpsearch stop`, `kill`), and what is due by the clock.
+    fn look(&mut self) -> Result<(), StudyError> {
+        if self.engine.deadline().is_some_and(|deadline| deadline <= runner::now()) {
+            self.step(Input::Tick)?;
+        }
+        if self.looked.elapsed() < LOOK {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        if self.store.changed()? {
+            for stored in self.store.pending_requests(self.study.id)? {
+                self.step(Input::Request { id: stored.id, request: stored.request })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the run: the study is over if it can be, and interrupted otherwise.
+    fn leave(&mut self) -> Result<(), StudyError> {
+        let effects = self.engine.close_if_done(runner::now());
+        self.carry_out(effects)?;
+        if !self.engine.is_over() {
+            self.step(Input::Interrupt)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Whoever opens the study next closes what could not be written here, and takes the lease of a dead holder.
+        let _closed_next_time = self.leave();
+        let _taken_over_later = self.store.release(&self.lease);
+    }
+}
