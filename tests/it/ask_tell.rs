@@ -109,16 +109,16 @@ fn a_line_of_a_megabyte_and_deep_nesting_get_one_answer_each() {
 }
 
 #[test]
-fn a_thousand_conditions_in_a_row_are_a_space() {
+fn a_hundred_conditions_in_a_row_are_followed_and_a_thousand_refused() {
     let parameter = |index: usize| {
         let when = if index == 0 { Value::Null } else { json!({ "param": format!("p{}", index - 1), "in": [1] }) };
         json!({ "name": format!("p{index}"), "type": "int", "low": 0, "high": 1, "when": when })
     };
-    let parameters: Vec<Value> = (0..1000).rev().map(parameter).collect();
-    let init = json!({ "cmd": "init", "space": parameters }).to_string();
-    let answers = served(format!("{init}\n{{\"cmd\":\"ask\"}}").as_bytes());
-    assert_eq!(answers[0], json!({ "ok": true }));
-    assert!(answers[1]["params"]["p0"].is_i64());
+    let init = |count: usize| json!({ "cmd": "init", "space": (0..count).rev().map(parameter).collect::<Vec<Value>>() }).to_string();
+    let answers = served(format!("{}\n{}\n{{\"cmd\":\"ask\"}}", init(1000), init(100)).as_bytes());
+    assert_eq!(answers[0]["error"], "the conditions are nested 1000 deep; 100 can be followed at most");
+    assert_eq!(answers[1], json!({ "ok": true }));
+    assert!(answers[2]["params"]["p0"].is_i64());
 }
 
 #[test]
@@ -225,7 +225,7 @@ proptest! {
     fn whatever_is_sent_there_is_one_answer_a_line_and_the_search_goes_on(
         lines in prop::collection::vec(any_line(), 0..60),
         pruner in prop_oneof![Just("none"), Just("asha"), Just("promote"), Just("median")],
-        sampler in prop_oneof![Just("random"), Just("tpe-independent"), Just("grid")],
+        sampler in prop_oneof![Just("random"), Just("tpe"), Just("tpe-independent"), Just("grid"), Just("auto")],
         ends in prop::sample::select(vec!["\n", "\r\n"]),
         is_ended in any::<bool>(),
     ) {
