@@ -1,32 +1,48 @@
-//! The live leaderboard: state -> snapshot -> draw, fed by the store alone, the same for `run` and `watch`.
+//! The live screens: state -> what is wanted -> snapshot -> draw, fed by the store alone, the same for `run` and `watch`.
 
 pub mod chart;
+mod clipboard;
+mod columns;
 mod detail;
+mod form;
+mod header;
+mod journal;
 mod keys;
 mod leaderboard;
+mod line;
+mod list;
+mod loader;
+mod log;
 mod look;
+mod overlay;
+mod picker;
+mod preferences;
 mod screen;
 mod snapshot;
 mod state;
+mod terminal;
 #[cfg(test)]
 mod tests;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ratatui::DefaultTerminal;
+use jiff::tz::TimeZone;
 use ratatui::crossterm::event::{Event as TerminalEvent, KeyEventKind, poll, read};
 use ratatui::layout::Rect;
 
 use crate::event::Request;
-use crate::reporters::wording::HolderLife;
+use crate::reporters::wording::{HolderLife, StudyState};
 use crate::storage::{Holder, StorageError, StorageReader, StudyId};
 use crate::time::Timestamp;
+use loader::{Loader, News};
 pub use look::{Look, Palette};
-use snapshot::Snapshot;
-use state::{Command, State};
+use preferences::Preferences;
+use snapshot::{Source, Wanted};
+use state::{Command, Course, State};
+use terminal::{Alarm, Held, Woken};
 
 /// Who runs the study that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +53,15 @@ pub enum TuiMode {
     Watching,
 }
 
-/// How the screen was left.
+/// How the screens were left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TuiExit {
     /// The person left, or the end had come.
     Left,
     /// A second Ctrl-C: the running trials shall be killed now.
     KillNow,
+    /// The terminal was closed, or a panic took it away: nobody can stop the study from here any more.
+    Gone,
 }
 
 /// How the embedded runner ended.
@@ -55,21 +73,23 @@ pub enum RunnerEnd {
     Interrupted,
 }
 
-/// What the screen needs besides the store's reading side.
+/// What the screens need besides the store's reading side.
 pub struct Surroundings<'a> {
     /// Who runs the study.
     pub mode: TuiMode,
     /// What the terminal can show.
     pub look: Look,
+    /// The store's path: trials' logs lie beside it.
+    pub store: PathBuf,
     /// Puts a request into the store.
     pub request: &'a mut dyn FnMut(Request) -> Result<(), StorageError>,
     /// Set when the embedded runner has ended; always `None` when watching.
     pub ended: &'a dyn Fn() -> Option<RunnerEnd>,
     /// Whether the process that holds the study lives.
-    pub life: &'a dyn Fn(&Holder) -> HolderLife,
+    pub life: fn(&Holder) -> HolderLife,
 }
 
-/// What can go wrong with the screen.
+/// What can go wrong with the screens.
 #[derive(Debug, thiserror::Error)]
 pub enum TuiError {
     /// The terminal cannot be used.
@@ -78,110 +98,101 @@ pub enum TuiError {
     /// The store cannot be read.
     #[error("the study cannot be read")]
     Storage(#[from] StorageError),
+    /// A panic of the thread that reads the store; its message was printed.
+    #[error("reading the store failed; please report the message above")]
+    Loader,
 }
 
-/// How often keys and the store are looked at.
-const TURN: Duration = Duration::from_millis(150);
-/// How often the clocks on the screen move.
+/// How often the clocks on the screen move, where there is one that runs.
 const TICK: Duration = Duration::from_secs(1);
+/// How often an embedded runner's end is looked for.
+const ENDING: Duration = Duration::from_millis(200);
+/// A frame after a key waits so long for what it wants, so that it is drawn once.
+const PATIENCE: Duration = Duration::from_millis(15);
 
 /// Shows `study` until it is left; the terminal is restored on every way out, panics included.
 pub fn run_tui(reader: Box<dyn StorageReader>, study: StudyId, surroundings: &mut Surroundings<'_>) -> Result<TuiExit, TuiError> {
-    let mut state = State::new(surroundings.mode);
+    let mut source = Source::new(reader, study, surroundings.store.clone(), surroundings.life);
     // Read once before the terminal is taken: an unreadable store is a plain error message.
-    let snapshot = Snapshot::load(&*reader, study, &mut state, surroundings.life)?;
-    let told_to_leave = leave_on_signals(surroundings.mode)?;
-    let terminal = ratatui::try_init().map_err(TuiError::Terminal)?;
-    let _restored = Restored;
-    Screen { terminal, reader, study, state, snapshot, told_to_leave }.run(surroundings)
+    let wanted = Arc::new(Wanted::first_page());
+    let snapshot = source.load(&wanted)?;
+    let preferences = Preferences::from_environment(|name| std::env::var(name).ok(), &snapshot.summary.spec.name);
+    let mut state = State::new(surroundings.mode, snapshot, preferences.load());
+    state.zone = TimeZone::system();
+    let alarm = Alarm::new(surroundings.mode).map_err(TuiError::Terminal)?;
+    let loader = Loader::start(source, Arc::clone(&wanted), alarm.waker().map_err(TuiError::Terminal)?).map_err(TuiError::Terminal)?;
+    let held = Held::take().map_err(TuiError::Terminal)?;
+    Screens { held, alarm, loader, wanted, state, preferences, drawn: None }.run(surroundings)
 }
 
-/// SIGTERM and SIGHUP as a flag when watching, so that the terminal is restored; an embedding runner has its own handlers.
-fn leave_on_signals(mode: TuiMode) -> Result<Arc<AtomicBool>, TuiError> {
-    let flag = Arc::new(AtomicBool::new(false));
-    if mode == TuiMode::Watching {
-        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP, signal_hook::consts::SIGINT] {
-            signal_hook::flag::register(signal, Arc::clone(&flag)).map_err(TuiError::Terminal)?;
-        }
-    }
-    Ok(flag)
-}
-
-/// Whether there still is a terminal.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Terminal {
-    There,
-    Gone,
-}
-
-/// Waits until there is something to read. crossterm cannot be asked: a terminal that was closed reads as ready for ever,
-/// and its `poll` never comes back from that.
-fn wait_for_keys(wait: Duration) -> Terminal {
-    use rustix::event::{PollFd, PollFlags};
-    let stdin = io::stdin();
-    let mut keys = [PollFd::new(&stdin, PollFlags::IN)];
-    let wait = rustix::event::Timespec::try_from(wait).ok();
-    // Interrupted by a signal (the window's size, a request to leave): what it was is looked for by the caller.
-    let _interrupted = rustix::event::poll(&mut keys, wait.as_ref());
-    if keys[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) { Terminal::Gone } else { Terminal::There }
-}
-
-/// Restores the terminal when it goes out of scope.
-struct Restored;
-
-impl Drop for Restored {
-    fn drop(&mut self) {
-        // Nothing can be done, or said, about a terminal that cannot be restored (it was closed).
-        let _ = ratatui::try_restore();
-    }
-}
-
-struct Screen {
-    terminal: DefaultTerminal,
-    reader: Box<dyn StorageReader>,
-    study: StudyId,
+struct Screens {
+    held: Held,
+    alarm: Alarm,
+    loader: Loader,
+    wanted: Arc<Wanted>,
     state: State,
-    snapshot: Snapshot,
-    told_to_leave: Arc<AtomicBool>,
+    preferences: Preferences,
+    drawn: Option<Instant>,
 }
 
-impl Screen {
+/// Whether the screen is as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frame {
+    Current,
+    Stale,
+}
+
+impl Screens {
     fn run(mut self, surroundings: &mut Surroundings<'_>) -> Result<TuiExit, TuiError> {
-        let mut look_again = Command::Reload;
-        let mut drawn: Option<Instant> = None;
+        let mut frame = Frame::Stale;
         loop {
-            if self.told_to_leave.load(Ordering::Relaxed) {
-                return Ok(TuiExit::Left);
+            if let Some(exit) = self.told_to_leave() {
+                return Ok(exit);
+            }
+            if self.alarm.told_to_suspend() {
+                self.held.suspend().map_err(TuiError::Terminal)?;
+                frame = Frame::Stale;
             }
             match self.end(surroundings) {
                 Command::Leave(exit) => return Ok(exit),
-                Command::Redraw => look_again = Command::Reload,
-                _ => {}
+                Command::Ignore => {}
+                _ => frame = Frame::Stale,
             }
-            // A line of notice takes a row of the table, and so does a smaller window.
-            let rows = self.rows()?;
-            if look_again == Command::Reload || rows != self.state.page() || self.store_changed() {
-                self.load(rows, surroundings);
-                look_again = Command::Redraw;
+            let waits = self.want()?;
+            if self.hear()? == Frame::Stale || self.drawn.is_none_or(|drawn| self.has_clock() && drawn.elapsed() >= TICK) {
+                frame = Frame::Stale;
+            } else if waits && frame == Frame::Stale {
+                // What the key asked for is a moment away; the frame can wait that long.
+                let _keys_or_news = self.alarm.wait(Some(PATIENCE));
+                self.hear()?;
             }
-            if look_again == Command::Redraw || drawn.is_none_or(|drawn| drawn.elapsed() >= TICK) {
+            if frame == Frame::Stale {
                 self.draw(surroundings.look)?;
-                drawn = Some(Instant::now());
+                frame = Frame::Current;
             }
-            look_again = match self.next_command()? {
+            if self.alarm.wait(self.patience(surroundings.mode)) == Woken::Gone {
+                return Ok(TuiExit::Gone);
+            }
+            match self.keys(surroundings)? {
                 Command::Leave(exit) => return Ok(exit),
-                Command::Ask(request) => self.ask(&request, surroundings),
-                other => other,
-            };
+                Command::Ignore => {}
+                _ => frame = Frame::Stale,
+            }
         }
     }
 
-    /// What the end of the study, if it has come, means for the screen.
+    fn told_to_leave(&self) -> Option<TuiExit> {
+        if self.alarm.hung_up() || !self.held.is_held() {
+            return Some(TuiExit::Gone);
+        }
+        self.alarm.told_to_leave().then_some(TuiExit::Left)
+    }
+
+    /// What the end of the study, if it has come, means for the screens.
     fn end(&mut self, surroundings: &Surroundings<'_>) -> Command {
-        use state::Course;
         let ended = match surroundings.mode {
             TuiMode::Embedded => (surroundings.ended)(),
-            TuiMode::Watching => self.snapshot.summary.finished.clone().map(RunnerEnd::Finished),
+            TuiMode::Watching => self.state.seen.summary.finished.clone().map(RunnerEnd::Finished),
         };
         match (ended, &self.state.course) {
             (Some(RunnerEnd::Interrupted), _) => Command::Leave(TuiExit::Left),
@@ -195,64 +206,94 @@ impl Screen {
         }
     }
 
-    /// Errors of reading are shown, and reading is tried again: a store that is busy for a moment ends nothing.
-    fn store_changed(&mut self) -> bool {
-        match self.reader.changed() {
-            Ok(changed) => changed,
-            Err(error) => {
-                self.state.notice = Some(error.to_string());
-                false
-            }
+    /// Tells the loader what is wanted, if that is something new; whether it was.
+    fn want(&mut self) -> Result<bool, TuiError> {
+        let size = self.held.canvas.size().map_err(TuiError::Terminal)?;
+        screen::measure(Rect::new(0, 0, size.width, size.height), &mut self.state);
+        let wanted = self.state.wanted();
+        if wanted == *self.wanted {
+            return Ok(false);
         }
+        self.wanted = Arc::new(wanted);
+        self.loader.want(Arc::clone(&self.wanted));
+        Ok(true)
     }
 
-    fn rows(&self) -> Result<u64, TuiError> {
-        let size = self.terminal.size().map_err(TuiError::Terminal)?;
-        Ok(screen::rows(Rect::new(0, 0, size.width, size.height), &self.state))
+    /// Takes in what the loader has to say.
+    fn hear(&mut self) -> Result<Frame, TuiError> {
+        let mut frame = Frame::Current;
+        while let Some(news) = self.loader.news().map_err(|_| TuiError::Loader)? {
+            match news {
+                News::Snapshot(snapshot) => self.state.see(*snapshot),
+                News::Trouble(trouble) => self.state.notice = Some(trouble),
+            }
+            frame = Frame::Stale;
+        }
+        Ok(frame)
     }
 
-    fn load(&mut self, rows: u64, surroundings: &Surroundings<'_>) {
-        self.state.resize(rows);
-        match Snapshot::load(&*self.reader, self.study, &mut self.state, surroundings.life) {
-            Ok(snapshot) => self.snapshot = snapshot,
-            Err(error) => self.state.notice = Some(error.to_string()),
+    /// Whether something on the screen moves by itself.
+    fn has_clock(&self) -> bool {
+        self.state.seen.state == StudyState::Running
+    }
+
+    fn patience(&self, mode: TuiMode) -> Option<Duration> {
+        match mode {
+            TuiMode::Embedded => Some(ENDING),
+            TuiMode::Watching => self.has_clock().then(|| self.drawn.map_or(Duration::ZERO, |drawn| TICK.saturating_sub(drawn.elapsed()))),
         }
     }
 
     fn draw(&mut self, look: Look) -> Result<(), TuiError> {
-        let (snapshot, state) = (&self.snapshot, &mut self.state);
-        self.terminal.draw(|frame| screen::draw(frame, snapshot, state, now(), look)).map_err(TuiError::Terminal)?;
+        let state = &mut self.state;
+        self.held.canvas.draw(|frame| screen::draw(frame, state, now(), look)).map_err(TuiError::Terminal)?;
+        self.drawn = Some(Instant::now());
         Ok(())
     }
 
-    /// Waits for a key for one turn, then takes all that are there.
-    fn next_command(&mut self) -> Result<Command, TuiError> {
-        if wait_for_keys(TURN) == Terminal::Gone {
-            return Ok(Command::Leave(TuiExit::Left));
-        }
-        let mut command = Command::Ignore;
+    /// Takes all keys that are there.
+    fn keys(&mut self, surroundings: &mut Surroundings<'_>) -> Result<Command, TuiError> {
+        let mut done = Command::Ignore;
         while poll(Duration::ZERO).map_err(TuiError::Terminal)? {
-            let next = match read().map_err(TuiError::Terminal)? {
+            let command = match read().map_err(TuiError::Terminal)? {
                 TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => self.state.press(key),
-                TerminalEvent::Resize(_, _) => Command::Reload,
+                TerminalEvent::Paste(text) => self.state.paste(&text),
+                TerminalEvent::Resize(_, _) => Command::Redraw,
                 _ => Command::Ignore,
             };
-            match next {
+            match command {
                 Command::Ignore => {}
-                // Rows that must be loaded stay to be loaded, whatever comes after.
-                Command::Redraw if command == Command::Reload => {}
-                Command::Ask(_) | Command::Leave(_) => return Ok(next),
-                _ => command = next,
+                Command::Leave(_) => return Ok(command),
+                command => {
+                    self.carry_out(command, surroundings)?;
+                    done = Command::Redraw;
+                }
             }
         }
-        Ok(command)
+        Ok(done)
     }
 
-    fn ask(&mut self, request: &Request, surroundings: &mut Surroundings<'_>) -> Command {
-        if let Err(error) = (surroundings.request)(request.clone()) {
-            self.state.notice = Some(format!("not asked: {error}"));
+    fn carry_out(&mut self, command: Command, surroundings: &mut Surroundings<'_>) -> Result<(), TuiError> {
+        match command {
+            Command::Ask(request) => {
+                if let Err(error) = (surroundings.request)(request) {
+                    self.state.notice = Some(format!("not asked: {error}"));
+                }
+            }
+            Command::Copy(text) => self.held.send(&clipboard::sequence(&text)).map_err(TuiError::Terminal)?,
+            Command::Keep => {
+                if let Err(error) = self.preferences.keep(&self.state.choices) {
+                    self.state.notice = Some(format!("the choice holds for this session only: {error}"));
+                }
+            }
+            Command::Suspend => {
+                // The whole group, as the terminal itself would: `cargo run` waits for us. Our handler sees it, too.
+                let _ours_at_least = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
+            }
+            Command::Refresh => self.held.clear().map_err(TuiError::Terminal)?,
+            Command::Ignore | Command::Redraw | Command::Leave(_) => {}
         }
-        Command::Redraw
+        Ok(())
     }
 }
 

@@ -148,7 +148,7 @@ impl From<TuiError> for Failure {
     fn from(error: TuiError) -> Self {
         match error {
             TuiError::Storage(error) => Failure::from(error),
-            TuiError::Terminal(_) => Failure::new(Exit::Internal, error),
+            TuiError::Terminal(_) | TuiError::Loader => Failure::new(Exit::Internal, error),
         }
     }
 }

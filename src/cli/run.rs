@@ -212,16 +212,17 @@ fn on_screen(
         let mut surroundings = Surroundings {
             mode: TuiMode::Embedded,
             look: console.look,
+            store: console.store.clone(),
             request: &mut |request| SqliteStore::open(&store)?.request(study.id, runner::now(), &request).map(|_| ()),
             ended: &|| ended.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            life: &life,
+            life,
         };
         let left = run_tui(Box::new(reader), study.id, &mut surroundings);
         match &left {
             Ok(TuiExit::Left) => {}
             Ok(TuiExit::KillNow) => drop(inputs.send(Input::KillAll)),
             // Without a screen nobody could stop it any more: it is left in order.
-            Err(_) => drop(inputs.send(Input::Interrupt)),
+            Ok(TuiExit::Gone) | Err(_) => drop(inputs.send(Input::Interrupt)),
         }
         let outcome = running.join().map_err(|_| Failure::new(Exit::Internal, "the runner panicked; run again to go on"))?;
         left?;

@@ -31,10 +31,11 @@ pub fn watch(arguments: &WatchArguments, console: &mut Console) -> Result<Exit, 
     let mut surroundings = Surroundings {
         mode: TuiMode::Watching,
         look: console.look,
+        store: console.store.clone(),
         // Opened only when something is asked: watching alone needs no right to write.
         request: &mut |request| SqliteStore::open(&store)?.request(study.id, runner::now(), &request).map(|_| ()),
         ended: &|| None,
-        life: &life,
+        life,
     };
     run_tui(Box::new(reader), study.id, &mut surroundings)?;
     Ok(Exit::Done)

@@ -59,7 +59,8 @@ impl Column {
     }
 
     fn pad(&self, text: &str, columns: usize, cut: &str) -> String {
-        let text = shorten(text, columns, cut);
+        // Spaces that only align are no text to be cut.
+        let text = if width(text) > columns { shorten(text.trim_end(), columns, cut) } else { text.to_owned() };
         let space = " ".repeat(columns.saturating_sub(width(&text)));
         if self.align == Align::Left { text + &space } else { space + &text }
     }
@@ -67,7 +68,8 @@ impl Column {
 
 /// Spaces after each number so that all have as much behind their point; `NaN` and the like stay at the edge.
 fn aligned_at_point(cells: Vec<String>) -> Vec<String> {
-    let behind = |cell: &str| cell.find('.').map_or(0, |point| width(&cell[point..]));
+    // Without a point it would stand before the exponent.
+    let behind = |cell: &str| cell.find(['.', 'e']).map_or(0, |point| width(&cell[point..]));
     let most = cells.iter().map(|cell| behind(cell)).max().unwrap_or(0);
     let missing = |cell: &str| if cell.contains(|char: char| char.is_ascii_digit()) { most - behind(cell) } else { 0 };
     cells.iter().map(|cell| format!("{cell}{}", " ".repeat(missing(cell)))).collect()

@@ -66,7 +66,13 @@ pub fn micros(micros: i64) -> Duration {
 
 /// A text without line breaks and other control characters, which would break a line or drive the terminal.
 pub fn one_line(text: &str) -> String {
-    text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
+    text.chars().map(|char| if drives_a_terminal(char) { ' ' } else { char }).collect()
+}
+
+/// Whether a character does something to a terminal instead of being shown: control characters, and the marks that turn the
+/// direction of whatever stands around them.
+pub fn drives_a_terminal(char: char) -> bool {
+    char.is_control() || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
 }
 
 /// Columns a text takes on a terminal.

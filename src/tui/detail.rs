@@ -1,35 +1,190 @@
-//! The details of one trial: parameters, metrics, decisions, attempts and checkpoints, as lines that scroll.
+//! One trial: its curve before the others', parameters, metrics, decisions, attempts, notes, checkpoints, and its log.
 
+use std::borrow::Cow;
+use std::time::Duration;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
 
+use super::chart::{Axis, Chart, Mark, Series, Tone};
+use super::log::LogTail;
 use super::look::Look;
-use super::snapshot::{Detail, Snapshot};
+use super::snapshot::{Curve, Detail};
+use super::state::State;
+use crate::metric::Score;
 use crate::reporters::sparkline::sparkline;
 use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{attempt_end, duration, number, one_line, rough_duration};
+use crate::reporters::wording::{attempt_end, count, duration, micros, number, one_line, rough_duration, shorten, width};
 use crate::storage::Attempt;
 use crate::time::Timestamp;
 use crate::trial::{Origin, Trial, TrialState};
 
-/// Metric, step and value.
-type Report = (String, u64, f64);
+/// A screen wider than this has the chart beside the text, else above it.
+const WIDE: u16 = 96;
+/// A screen higher than this has the end of the log below the text.
+const HIGH: u16 = 30;
 
-/// All lines, for a screen of `room` columns.
-pub fn lines(snapshot: &Snapshot, detail: &Detail, room: usize, now: Timestamp, look: Look) -> Vec<Line<'static>> {
-    let mut lines = vec![title(snapshot, &detail.trial, look)];
-    if let Some(reason) = &detail.trial.reason {
-        lines.push(Line::raw(format!(" {}", one_line(reason))));
+/// Draws the trial's screen; `state` learns how far it scrolls.
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp, look: Look) {
+    let Some(detail) = state.seen.detail.clone().filter(|detail| Some(detail.trial.number) == state.opened) else {
+        let text = if state.opened.is_some() { "loading" } else { "no trial yet" };
+        let middle = Rect { y: area.y + area.height / 3, height: area.height.min(1), ..area };
+        frame.render_widget(Line::styled(text, look.dim()).centered(), middle.intersection(area));
+        return;
+    };
+    let reason = detail.trial.reason.as_ref().map(|reason| Line::raw(format!(" {}", one_line(reason))));
+    let [head, rest] = Layout::vertical([Constraint::Length(1 + u16::from(reason.is_some())), Constraint::Min(0)]).areas(area);
+    let title = title(state, &detail.trial, look);
+    frame.render_widget(Paragraph::new(std::iter::once(title).chain(reason).collect::<Vec<_>>()), head);
+    if state.trial.log {
+        draw_log(frame, rest, state, look);
+        return;
     }
-    section(&mut lines, "parameters", parameters(&detail.trial), look);
-    section(&mut lines, "metrics", metrics(detail, room, look), look);
-    section(&mut lines, "decisions", decisions(&detail.trial), look);
+    let log_height = if area.height >= HIGH { area.height / 3 } else { 0 };
+    let [body, log] = Layout::vertical([Constraint::Min(0), Constraint::Length(log_height)]).areas(rest);
+    draw_body(frame, body, state, &detail, now, look);
+    if log_height > 0 {
+        draw_log(frame, log, state, look);
+    }
+}
+
+fn draw_body(frame: &mut Frame<'_>, body: Rect, state: &mut State, detail: &Detail, now: Timestamp, look: Look) {
+    let (text, chart) = if body.width >= WIDE {
+        beside(body)
+    } else if body.height >= 13 {
+        let [chart, text] = Layout::vertical([Constraint::Length(body.height / 2), Constraint::Min(0)]).areas(body);
+        (text, chart)
+    } else {
+        (body, Rect::default())
+    };
+    draw_chart(frame, chart, state, detail, look);
+    let mut lines = sections(state, detail, usize::from(text.width), now, look);
+    if body.height + 2 < HIGH - HIGH / 3
+        && let Some(log) = state.seen.log.clone()
+    {
+        let tail = log.lines[log.lines.len().saturating_sub(8)..].to_vec();
+        section(&mut lines, "log, its end (o: all of it)", tail, look);
+    }
+    // Long paths and reasons go on in the next line, so the height is counted after wrapping.
+    let lines = wrapped(lines, usize::from(text.width));
+    let most = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(text.height);
+    state.trial.scroll = state.trial.scroll.min(most);
+    let below = lines.len().saturating_sub(usize::from(state.trial.scroll) + usize::from(text.height));
+    frame.render_widget(Paragraph::new(lines).scroll((state.trial.scroll, 0)), text);
+    if below > 0 && text.height > 1 {
+        let more = Line::styled(format!("  {below} more "), look.dim().patch(look.strong())).right_aligned();
+        let width = u16::try_from(more.width()).unwrap_or(text.width).min(text.width);
+        frame.render_widget(more, Rect { x: text.right() - width, y: text.bottom() - 1, width, height: 1 });
+    }
+}
+
+/// Draws what is known of the selected trial in a few lines below the table: the curve and the parameters.
+pub fn draw_preview(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, look: Look) {
+    let Some(detail) = state.seen.detail.clone().filter(|detail| Some(detail.trial.number) == state.list.trial()) else {
+        return;
+    };
+    let (text, chart) = beside(area);
+    let trial = &detail.trial;
+    let spent = time_spent(trial, now).map(|spent| format!("{}, ", rough_duration(spent))).unwrap_or_default();
+    let mut title = title(state, trial, look);
+    // Where it came from has a line of its own: there is less room than on the trial's own screen.
+    title.spans.pop();
+    let origin = format!(" {spent}{}, {}", count(u64::from(trial.attempts), "attempt"), proposed(&trial.origin));
+    let mut lines = vec![title, Line::styled(origin, look.dim())];
+    lines.extend(trial.reason.as_ref().map(|reason| Line::raw(format!(" {}", one_line(reason)))));
+    lines.extend(parameters(trial).into_iter().map(|text| Line::raw(format!("   {text}"))));
+    let lines = wrapped(lines, usize::from(text.width));
+    frame.render_widget(Paragraph::new(lines), text);
+    draw_chart(frame, chart, state, &detail, look);
+}
+
+/// The text's part of an area, and the chart's.
+fn beside(area: Rect) -> (Rect, Rect) {
+    let [text, _, chart] = Layout::horizontal([Constraint::Percentage(42), Constraint::Length(2), Constraint::Min(0)]).areas(area);
+    (text, chart)
+}
+
+fn draw_chart(frame: &mut Frame<'_>, area: Rect, state: &State, detail: &Detail, look: Look) {
+    let spec = state.spec();
+    let objective = &spec.objective().metric;
+    let metric = state.trial.metric.as_ref().unwrap_or(objective);
+    let own: &[(u64, f64)] = detail.metrics.iter().find(|(name, _)| name == metric).map_or(&[], |(_, curve)| curve);
+    let field = &state.seen.field;
+    let behind = field.curves.iter().filter(|(number, _)| field.metric == *metric && *number != detail.trial.number);
+    let mut series: Vec<Series<'_>> = behind.map(|(_, curve)| line(String::new(), curve, Tone::Behind)).collect();
+    let others = series.len();
+    series.push(line(String::new(), own, Tone::Compared(0)));
+    let others = if others > 0 { format!(", before {others} others") } else { String::new() };
+    let chart = Chart {
+        title: format!("{} of trial {}{others}", one_line(metric), detail.trial.number),
+        x: Axis::whole(),
+        y: Axis::without_outliers(own.iter().map(|(_, value)| *value).filter(|value| value.is_finite()).collect()),
+        series,
+        empty: "no report yet",
+    };
+    chart.draw(frame.buffer_mut(), area, look);
+}
+
+fn line(name: String, curve: &[(u64, f64)], tone: Tone) -> Series<'static> {
+    #[expect(clippy::cast_precision_loss, reason = "steps on a chart")]
+    let points: Vec<(f64, f64)> = curve.iter().map(|(step, value)| (*step as f64, *value)).collect();
+    Series { name, points: Cow::Owned(points), mark: Mark::Line, tone }
+}
+
+fn draw_log(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
+    let log = state.seen.log.clone();
+    let (heading, lines, matches) = match &log {
+        None => ("log".to_owned(), &[][..], Vec::new()),
+        Some(log) => (log_heading(log), &log.lines[..], log.matches(&state.trial.text)),
+    };
+    let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
+    let below = if state.trial.log { &mut state.trial.log_below } else { &mut 0 };
+    let height = usize::from(body.height);
+    *below = (*below).min(lines.len().saturating_sub(height));
+    let end = lines.len() - *below;
+    let follows = if *below == 0 { "" } else { look.either("  ↓ End follows", "  End follows") };
+    let title = shorten(&format!(" {heading}"), usize::from(area.width).saturating_sub(width(follows) + 1), look.charset.cut());
+    frame.render_widget(Line::from(vec![Span::styled(title, look.dim()), Span::styled(follows, look.strong())]), head);
+    if lines.is_empty() {
+        frame.render_widget(Line::styled("   nothing printed yet", look.dim()), body);
+        return;
+    }
+    let first = end.saturating_sub(height);
+    for (row, (index, text)) in (body.y..body.bottom()).zip((first..).zip(&lines[first..end])) {
+        let style = if matches.contains(&index) { look.warning() } else { Style::new() };
+        let text = shorten(text, usize::from(body.width).saturating_sub(4), look.charset.cut());
+        frame.render_widget(Line::styled(format!("   {text}"), style), Rect { y: row, height: 1, ..body });
+    }
+}
+
+fn log_heading(log: &LogTail) -> String {
+    let cut = if log.cut { ", its end" } else { "" };
+    format!("log of attempt {}{cut}  {}", log.attempt, one_line(&log.path.display().to_string()))
+}
+
+/// Everything about the trial that is text.
+fn sections(state: &State, detail: &Detail, room: usize, now: Timestamp, look: Look) -> Vec<Line<'static>> {
+    let trial = &detail.trial;
+    let mut lines = Vec::new();
+    section(&mut lines, "parameters", parameters(trial), look);
+    section(&mut lines, "metrics", metrics(state, detail, room, look), look);
+    section(&mut lines, "decisions", decisions(trial), look);
     section(&mut lines, "attempts", attempts(detail, now), look);
-    section(&mut lines, "checkpoints", checkpoints(&detail.trial), look);
+    if !trial.notes.is_empty() || !trial.tags.is_empty() {
+        let tags = (!trial.tags.is_empty()).then(|| format!("tags {}", one_line(&trial.tags.join(", "))));
+        section(&mut lines, "notes", tags.into_iter().chain(trial.notes.iter().map(|note| one_line(&note.text))).collect(), look);
+    }
+    section(&mut lines, "checkpoints", checkpoints(trial), look);
     lines
 }
 
 fn section(lines: &mut Vec<Line<'static>>, title: &'static str, body: Vec<String>, look: Look) {
-    lines.push(Line::default());
+    if !lines.is_empty() {
+        lines.push(Line::default());
+    }
     lines.push(Line::styled(format!(" {title}"), look.dim()));
     if body.is_empty() {
         lines.push(Line::styled("   none", look.dim()));
@@ -37,20 +192,34 @@ fn section(lines: &mut Vec<Line<'static>>, title: &'static str, body: Vec<String
     lines.extend(body.into_iter().map(|text| Line::raw(format!("   {text}"))));
 }
 
-fn title(snapshot: &Snapshot, trial: &Trial, look: Look) -> Line<'static> {
-    let proposed = match &trial.origin {
+fn title(state: &State, trial: &Trial, look: Look) -> Line<'static> {
+    let device = trial.device.as_ref().map(|device| format!(", on {device}")).unwrap_or_default();
+    let mark = if state.marked.contains(&trial.number) { look.either("●", "*") } else { " " };
+    let mut spans = vec![
+        Span::styled(mark, look.marked()),
+        Span::styled(format!("trial {}  ", trial.number), look.strong()),
+        Span::styled(trial.state.as_str(), look.trial_state(trial.state)),
+    ];
+    if let Some(value) = trial.value {
+        spans.push(Span::styled(format!("  {} {}", one_line(&state.spec().objective().metric), number(value)), look.good()));
+    }
+    spans.push(Span::styled(format!("  {}{device}", proposed(&trial.origin)), look.dim()));
+    Line::from(spans)
+}
+
+/// Where a trial's parameters came from, in words.
+pub fn proposed(origin: &Origin) -> String {
+    match origin {
         Origin::Sampled(sampler) => format!("proposed by {}", one_line(sampler)),
         Origin::Enqueued(index) => format!("enqueued as number {index}"),
         Origin::Asked => "enqueued on request".to_owned(),
-    };
-    let device = trial.device.as_ref().map(|device| format!(", on {device}")).unwrap_or_default();
-    let mut spans =
-        vec![Span::styled(format!(" trial {}  ", trial.number), look.strong()), Span::styled(trial.state.as_str(), look.trial_state(trial.state))];
-    if let Some(value) = trial.value {
-        spans.push(Span::styled(format!("  {} {}", one_line(&snapshot.summary.spec.objective().metric), number(value)), look.good()));
     }
-    spans.push(Span::styled(format!("  {proposed}{device}"), look.dim()));
-    Line::from(spans)
+}
+
+/// The time spent on a trial, a running attempt included; `None` before it began.
+pub fn time_spent(trial: &Trial, now: Timestamp) -> Option<Duration> {
+    let running = trial.started.filter(|_| trial.state == TrialState::Running).map_or(Duration::ZERO, |started| now.since(started));
+    (trial.attempts > 0).then(|| micros(trial.busy_micros) + running)
 }
 
 /// The lines of a table without titles.
@@ -69,22 +238,26 @@ fn parameters(trial: &Trial) -> Vec<String> {
     (0..trial.params.len()).map(rows(&[Column::new("", Align::Left, names), Column::new("", Align::Left, values)])).collect()
 }
 
-fn metrics(detail: &Detail, room: usize, look: Look) -> Vec<String> {
-    let groups: Vec<&[Report]> = detail.reports.chunk_by(|one, next| one.0 == next.0).collect();
-    let cells = |cell: &dyn Fn(&[Report]) -> String| groups.iter().map(|group| cell(group)).collect::<Vec<_>>();
-    let last = |group: &[Report]| group.last().map_or_else(String::new, |(_, _, value)| number(*value));
-    let step = |group: &[Report]| group.last().map_or_else(String::new, |(_, step, _)| format!("at step {step}"));
-    let curve = |group: &[Report]| {
-        let curve: Vec<(u64, f64)> = group.iter().map(|(_, step, value)| (*step, *value)).collect();
-        sparkline(&curve, room.saturating_sub(48).clamp(8, 64), look.charset)
+fn metrics(state: &State, detail: &Detail, room: usize, look: Look) -> Vec<String> {
+    let objective = state.spec().objective();
+    let metrics = &detail.metrics;
+    let cells = |cell: &dyn Fn(&str, &Curve) -> String| metrics.iter().map(|(name, curve)| cell(name, curve)).collect::<Vec<_>>();
+    let last = |_: &str, curve: &Curve| curve.last().map_or_else(String::new, |(_, value)| number(*value));
+    let step = |_: &str, curve: &Curve| curve.last().map_or_else(String::new, |(step, _)| format!("at {step}"));
+    let best = |name: &str, curve: &Curve| {
+        let best = curve.iter().min_by_key(|(_, value)| Score::new(objective.direction, *value)).filter(|_| name == objective.metric);
+        best.map_or_else(String::new, |(step, value)| format!("best {} at {step}", number(*value)))
     };
-    let columns = [
-        Column::new("", Align::Left, cells(&|group| group.first().map_or_else(String::new, |(name, _, _)| one_line(name)))),
+    let texts = [
+        Column::new("", Align::Left, cells(&|name, _| one_line(name))),
         Column::new("", Align::Point, cells(&last)),
         Column::new("", Align::Left, cells(&step)),
-        Column::new("", Align::Left, cells(&curve)),
+        Column::new("", Align::Left, cells(&best)),
     ];
-    (0..groups.len()).map(rows(&columns)).collect()
+    let taken: usize = texts.iter().map(|column| column.cells_width() + 2).sum();
+    let curve = |_: &str, curve: &Curve| sparkline(curve, room.saturating_sub(taken + 4).min(40), look.charset);
+    let columns: Vec<Column> = texts.into_iter().chain([Column::new("", Align::Left, cells(&curve))]).collect();
+    (0..metrics.len()).map(rows(&columns)).collect()
 }
 
 fn decisions(trial: &Trial) -> Vec<String> {
@@ -123,4 +296,28 @@ fn checkpoints(trial: &Trial) -> Vec<String> {
         Column::new("", Align::Left, trial.checkpoints.iter().map(|checkpoint| one_line(&checkpoint.path.display().to_string())).collect()),
     ];
     (0..trial.checkpoints.len()).map(rows(&columns)).collect()
+}
+
+/// Lines cut into pieces of `room` columns; the pieces after the first are indented.
+fn wrapped(lines: Vec<Line<'static>>, room: usize) -> Vec<Line<'static>> {
+    let mut pieces = Vec::new();
+    for line in lines {
+        if line.width() <= room || room < 16 {
+            pieces.push(line);
+            continue;
+        }
+        let style = line.style;
+        let mut rest: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
+        let mut indent = "";
+        while !rest.is_empty() {
+            let piece = shorten(&rest, room - indent.len(), "");
+            let Some(left) = rest.get(piece.len()..).filter(|_| !piece.is_empty()) else {
+                break;
+            };
+            rest = left.to_owned();
+            pieces.push(Line::styled(format!("{indent}{piece}"), style));
+            indent = "     ";
+        }
+    }
+    pieces
 }

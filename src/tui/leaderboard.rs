@@ -5,58 +5,46 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use super::columns::{ColumnKey, short_name};
 use super::look::Look;
-use super::snapshot::Snapshot;
 use super::state::State;
+use crate::metric::Direction;
+use crate::query::SortKey;
 use crate::reporters::sparkline::{Charset, sparkline};
 use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{StudyState, number, one_line, param, shorten, shown_value, width};
-use crate::space::{Dimension, Distribution};
-use crate::storage::TrialOrder;
-use crate::trial::Trial;
-
-/// What a column shows, as far as its style depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Rank,
-    Trial,
-    State,
-    Value,
-    Step,
-    Curve,
-    Params,
-    Reason,
-}
+use crate::reporters::wording::{StudyState, count, number, one_line, param, rough_duration, shorten, shown_value, width};
+use crate::space::Distribution;
+use crate::study::StudySpec;
+use crate::time::Timestamp;
+use crate::trial::{Trial, TrialState};
 
 /// A column with the width it is drawn at.
 #[derive(Clone, Debug, PartialEq)]
 struct Placed {
-    kind: Kind,
+    key: Option<ColumnKey>,
     column: Column,
     width: usize,
 }
 
-/// Columns between two columns, and the mark before the first.
+/// Columns between two columns, and the marks before the first.
 const GAP: usize = 2;
 /// A parameter's column is no wider.
-const WIDEST_PARAM: usize = 14;
-/// Of a parameter's name at least so much is shown over its values.
+const WIDEST: usize = 14;
+/// Of a name at least so much is shown over its values.
 const NARROWEST_TITLE: usize = 6;
 /// A reason or a list of parameters gets no column narrower than this.
 const NARROWEST_TEXT: usize = 18;
 
-/// Draws titles and rows into `area`.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot, state: &State, look: Look) {
-    if snapshot.trials.is_empty() {
-        let waiting = match snapshot.state {
-            StudyState::Running => "waiting for the first trial",
-            _ => "no trials yet: `hpsearch run` starts the study",
-        };
+/// Draws titles and rows into `area`; `state` learns how far its columns scroll.
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp, look: Look) {
+    if state.seen.page.trials.is_empty() {
         let middle = Rect { y: area.y + area.height / 3, height: area.height.min(1), ..area };
-        frame.render_widget(Line::styled(waiting, look.dim()).centered(), middle.intersection(area));
+        frame.render_widget(Line::styled(nothing(state), look.dim()).centered(), middle.intersection(area));
         return;
     }
-    let columns = columns(snapshot, state.order, usize::from(area.width), look);
+    let columns = Layout { state, now, look, room: usize::from(area.width) }.columns();
+    state.columns_left = columns.left;
+    let page = std::sync::Arc::clone(&state.seen.page);
     let mut y = area.y;
     let mut put = |line: Line<'_>, style: Style| {
         if y < area.bottom() {
@@ -65,36 +53,57 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot, state: &Stat
         }
         y = y.saturating_add(1);
     };
-    put(title_line(&columns, look), Style::new());
-    for (row, trial) in snapshot.trials.iter().enumerate() {
-        let selected = snapshot.offset + u64::try_from(row).unwrap_or(0) == state.selected;
-        put(row_line(&columns, row, trial, selected, snapshot, look), if selected { look.selected() } else { Style::new() });
+    put(title_line(&columns.placed, state, look), Style::new());
+    let rows = u64::from(area.height.saturating_sub(1));
+    for row in state.list.offset()..state.list.offset() + rows {
+        let index = row.checked_sub(page.first).and_then(|index| usize::try_from(index).ok());
+        let Some((index, trial)) = index.and_then(|index| Some((index, page.trials.get(index)?))) else {
+            // Not loaded yet.
+            put(Line::default(), Style::new());
+            continue;
+        };
+        let selected = row == state.list.selected();
+        put(row_line(&columns.placed, index, trial, selected, state, look), if selected { look.selected() } else { Style::new() });
     }
 }
 
-fn title_line(columns: &[Placed], look: Look) -> Line<'static> {
-    let cut = look.charset.cut();
+fn nothing(state: &State) -> &'static str {
+    match state.seen.state {
+        _ if !state.filter.is_all() => "no trial passes the filter; Esc takes it away",
+        StudyState::Running => "waiting for the first trial",
+        _ => "no trials yet: `hpsearch run` starts the study",
+    }
+}
+
+fn title_line(columns: &[Placed], state: &State, look: Look) -> Line<'static> {
+    let sorted = ColumnKey::of(&state.sort);
     let mut spans = vec![Span::raw("  ")];
     for placed in columns {
-        spans.push(Span::styled(placed.column.title(placed.width, cut), look.dim()));
+        let style = if placed.key.as_ref() == Some(&sorted) { look.strong() } else { look.dim() };
+        spans.push(Span::styled(placed.column.title(placed.width, look.charset.cut()), style));
         spans.push(Span::raw("  "));
     }
     Line::from(spans)
 }
 
-fn row_line(columns: &[Placed], row: usize, trial: &Trial, selected: bool, snapshot: &Snapshot, look: Look) -> Line<'static> {
-    let best = snapshot.summary.best.is_some_and(|(best, _)| best == trial.number);
-    let mark = if selected { look.either("▸ ", "> ") } else { "  " };
-    let mut spans = vec![Span::raw(mark)];
+fn row_line(columns: &[Placed], row: usize, trial: &Trial, selected: bool, state: &State, look: Look) -> Line<'static> {
+    let best = state.seen.summary.best.is_some_and(|(best, _)| best == trial.number);
+    let pointer = if selected { look.either("▸", ">") } else { " " };
+    let mark = match (state.marked.contains(&trial.number), selected) {
+        (false, _) => Span::raw(" "),
+        (true, true) => Span::raw(look.either("●", "*")),
+        (true, false) => Span::styled(look.either("●", "*"), look.marked()),
+    };
+    let mut spans = vec![Span::raw(pointer), mark];
     for placed in columns {
-        let style = match placed.kind {
+        let style = match &placed.key {
             // On the selected row a colour would become a coloured block.
             _ if selected => Style::new(),
-            Kind::State => look.trial_state(trial.state),
-            Kind::Value if best => look.good().patch(look.strong()),
-            Kind::Value if trial.value.is_none() => look.dim(),
-            Kind::Curve | Kind::Reason => look.dim(),
-            Kind::Rank | Kind::Trial | Kind::Value | Kind::Step | Kind::Params => Style::new(),
+            Some(ColumnKey::State) => look.trial_state(trial.state),
+            Some(ColumnKey::Value) if best => look.good().patch(look.strong()),
+            Some(ColumnKey::Value) if trial.value.is_none() => look.dim(),
+            Some(ColumnKey::Curve | ColumnKey::Reason | ColumnKey::Note | ColumnKey::Rank | ColumnKey::Age | ColumnKey::Time) => look.dim(),
+            _ => Style::new(),
         };
         spans.push(Span::styled(placed.column.cell(row, placed.width, look.charset.cut()), style));
         spans.push(Span::raw("  "));
@@ -102,146 +111,263 @@ fn row_line(columns: &[Placed], row: usize, trial: &Trial, selected: bool, snaps
     Line::from(spans)
 }
 
-/// The columns that fit in `room`: the narrower it is, the fewer.
-fn columns(snapshot: &Snapshot, order: TrialOrder, room: usize, look: Look) -> Vec<Placed> {
-    let mut columns = fixed_columns(snapshot, order, room, look);
-    // Some of each parameter comes before the curve.
-    for expendable in [Kind::Curve, Kind::Rank, Kind::Step] {
-        if left_of(room, &columns) < NARROWEST_TEXT {
-            columns.retain(|placed| placed.kind != expendable);
+/// The columns of a frame, and how many are scrolled out at the left.
+struct Columns {
+    placed: Vec<Placed>,
+    left: usize,
+}
+
+struct Layout<'a> {
+    state: &'a State,
+    now: Timestamp,
+    look: Look,
+    room: usize,
+}
+
+impl Layout<'_> {
+    /// The columns that fit: the narrower the screen, the fewer.
+    fn columns(&self) -> Columns {
+        let mut keys = self.shown();
+        let mut pinned = self.pinned(&mut keys);
+        // Some of each parameter comes before these.
+        for expendable in [ColumnKey::Time, ColumnKey::Curve, ColumnKey::Rank, ColumnKey::Step] {
+            let others = |key: &&ColumnKey| !matches!(key, ColumnKey::Param(_));
+            let taken: usize = keys.iter().filter(others).filter(|key| !self.is_text(key)).map(|key| self.place(key, WIDEST).width + GAP).sum();
+            if self.left_of(&pinned).saturating_sub(taken) < NARROWEST_TEXT && !self.state.choices.insists_on(&expendable) {
+                keys.retain(|key| *key != expendable);
+                pinned.retain(|placed| placed.key.as_ref() != Some(&expendable) || ColumnKey::of(&self.state.sort) == expendable);
+            }
         }
-    }
-    let full = param_columns(snapshot, WIDEST_PARAM);
-    let cut = param_columns(snapshot, NARROWEST_TITLE);
-    let needs = |params: &[Placed]| (params.iter().map(|placed| placed.width + GAP).sum::<usize>()).saturating_sub(GAP);
-    let params = if needs(&full) <= left_of(room, &columns) {
-        full
-    } else {
-        if needs(&cut) > left_of(room, &columns) {
-            columns.retain(|placed| placed.kind != Kind::Rank);
+        let (texts, keys): (Vec<ColumnKey>, Vec<ColumnKey>) = keys.into_iter().partition(|key| self.is_text(key));
+        let mut left = 0;
+        let room = self.left_of(&pinned);
+        let full: Vec<Placed> = keys.iter().map(|key| self.place(key, WIDEST)).collect();
+        if needs(&full) <= room {
+            pinned.extend(full);
+        } else {
+            let cut: Vec<Placed> = keys.iter().map(|key| self.place(key, NARROWEST_TITLE)).collect();
+            let params = keys.iter().filter(|key| matches!(key, ColumnKey::Param(_))).count();
+            let mut fitted = as_many_as_fit(&cut, self.state.columns_left, room, self.look);
+            widen(&mut fitted.0, &full, room);
+            let fitting_params = fitted.0.iter().filter(|placed| matches!(placed.key, Some(ColumnKey::Param(_)))).count();
+            match self.param_list(room) {
+                // One or two of many say less than a list of all.
+                Some(list) if fitting_params <= 1 && params > 1 && self.state.columns_left == 0 => pinned.push(list),
+                _ => {
+                    left = fitted.1;
+                    pinned.extend(fitted.0);
+                }
+            }
         }
-        as_many_as_fit(cut, left_of(room, &columns))
-    };
-    match (params.len(), param_list(snapshot, left_of(room, &columns))) {
-        (0 | 1, Some(list)) if snapshot.summary.spec.space.dimensions().len() > 1 => columns.push(list),
-        _ => columns.extend(params),
-    }
-    columns.extend(reason_column(snapshot, left_of(room, &columns)));
-    columns
-}
-
-/// What is left of `room` after these columns and the gap behind them.
-fn left_of(room: usize, columns: &[Placed]) -> usize {
-    room.saturating_sub(GAP + columns.iter().map(|placed| placed.width + GAP).sum::<usize>())
-}
-
-/// The first columns that fit, and how many more there are.
-fn as_many_as_fit(mut params: Vec<Placed>, left: usize) -> Vec<Placed> {
-    let all = params.len();
-    loop {
-        let hidden = all - params.len();
-        let more = Column::new(format!("+{hidden}"), Align::Left, Vec::new());
-        let more = (hidden > 0).then(|| Placed { kind: Kind::Params, width: more.width(), column: more });
-        let needed = params.iter().chain(&more).map(|placed| placed.width + GAP).sum::<usize>();
-        if needed <= left + GAP || params.is_empty() {
-            // With none that fits there is nothing to add to.
-            let more = more.filter(|_| !params.is_empty());
-            params.extend(more);
-            return params;
+        for key in texts {
+            let column = self.place(&key, WIDEST).column;
+            let width = column.width().min(self.left_of(&pinned));
+            if width >= NARROWEST_TEXT.min(column.width()) {
+                pinned.push(Placed { key: Some(key), column, width });
+            }
         }
-        params.pop();
+        Columns { placed: pinned, left }
     }
-}
 
-fn fixed_columns(snapshot: &Snapshot, order: TrialOrder, room: usize, look: Look) -> Vec<Placed> {
-    let trials = &snapshot.trials;
-    let cells = |cell: &dyn Fn(&Trial) -> String| trials.iter().map(cell).collect::<Vec<_>>();
-    let mut columns = Vec::new();
-    let mut place = |kind, column: Column, at_most: usize| {
-        let width = column.cells_width().max(column.width().min(at_most));
-        columns.push(Placed { kind, column, width });
-    };
-    if order == TrialOrder::Value {
-        let ranks = (snapshot.offset + 1..).take(trials.len()).map(|rank| rank.to_string()).collect();
-        place(Kind::Rank, Column::new("rank", Align::Right, ranks), 4);
+    fn trials(&self) -> &[Trial] {
+        &self.state.seen.page.trials
     }
-    place(Kind::Trial, Column::new("trial", Align::Right, cells(&|trial| trial.number.to_string())), 5);
-    place(Kind::State, Column::new("state", Align::Left, cells(&|trial| trial.state.as_str().to_owned())), 8);
-    let metric = one_line(&snapshot.summary.spec.objective().metric);
-    let values = cells(&|trial| shown_value(trial).map_or_else(String::new, number));
-    place(Kind::Value, Column::new(metric, Align::Point, values), 12);
-    let steps = cells(&|trial| trial.last().map_or_else(String::new, |(step, _)| step.to_string()));
-    place(Kind::Step, Column::new(snapshot.summary.spec.step.as_str(), Align::Right, steps), 7);
-    let curve_width = if room < 100 { 8 } else { 16 };
-    place(Kind::Curve, Column::new("curve", Align::Left, cells(&|trial| sparkline(&trial.curve, curve_width, look.charset))), 5);
-    columns
-}
 
-/// One column for each parameter of the space, with as much of its title as `title` columns hold.
-fn param_columns(snapshot: &Snapshot, title: usize) -> Vec<Placed> {
-    let dimensions = snapshot.summary.spec.space.dimensions();
-    let column = |dimension: &Dimension| {
-        let cells = snapshot.trials.iter().map(|trial| trial.params.get(&dimension.name).map_or_else(String::new, param)).collect();
-        let align = match dimension.distribution {
-            Distribution::Float { .. } => Align::Point,
-            Distribution::Int { .. } => Align::Right,
-            Distribution::Choice { .. } => Align::Left,
+    fn spec(&self) -> &StudySpec {
+        self.state.spec()
+    }
+
+    fn is_text(&self, key: &ColumnKey) -> bool {
+        matches!(key, ColumnKey::Reason | ColumnKey::Note)
+    }
+
+    /// What is left of the room after these columns and the gap behind them.
+    fn left_of(&self, columns: &[Placed]) -> usize {
+        self.room.saturating_sub(GAP + columns.iter().map(|placed| placed.width + GAP).sum::<usize>())
+    }
+
+    /// The columns that are chosen and have something to say.
+    fn shown(&self) -> Vec<ColumnKey> {
+        let says_something = |key: &ColumnKey| match key {
+            // A place among others means something only where all are listed by value.
+            ColumnKey::Rank => self.state.sort == SortKey::Value && !self.state.reverse && self.state.filter.is_all(),
+            ColumnKey::Time => self.room >= 100 || self.state.choices.insists_on(key),
+            ColumnKey::Tags | ColumnKey::Note | ColumnKey::Reason => self.trials().iter().any(|trial| !self.text(key, trial).is_empty()),
+            _ => true,
         };
-        let column = Column::new(one_line(short_name(dimension, dimensions)), align, cells);
-        let width = column.cells_width().max(column.width().min(title)).min(WIDEST_PARAM);
-        Placed { kind: Kind::Params, column, width }
+        let all = ColumnKey::all(self.spec(), &self.state.seen.metrics);
+        all.into_iter().filter(|key| self.state.choices.shows(key) && says_something(key)).collect()
+    }
+
+    /// What does not scroll: what a trial is known by, and what is sorted by; taken out of `keys`.
+    fn pinned(&self, keys: &mut Vec<ColumnKey>) -> Vec<Placed> {
+        let sorted = ColumnKey::of(&self.state.sort);
+        let mut pinned = Vec::new();
+        for key in [ColumnKey::Rank, ColumnKey::Trial, ColumnKey::State, ColumnKey::Value] {
+            if keys.contains(&key) {
+                pinned.push(key);
+            }
+        }
+        // On a small screen what is sorted by takes the place of what would not fit; on a large one columns stay where they are.
+        let all_fit = needs(&keys.iter().map(|key| self.place(key, WIDEST)).collect::<Vec<_>>()) + GAP <= self.room;
+        if !(pinned.contains(&sorted) || all_fit && keys.contains(&sorted)) {
+            pinned.push(sorted);
+        }
+        keys.retain(|key| !pinned.contains(key));
+        pinned.iter().map(|key| self.place(key, WIDEST)).collect()
+    }
+
+    /// A column with its cells, as wide as they are and as much of its title as `title` columns hold.
+    fn place(&self, key: &ColumnKey, title: usize) -> Placed {
+        let cells: Vec<String> = match key {
+            ColumnKey::Rank => (self.state.seen.page.first + 1..).take(self.trials().len()).map(|rank| rank.to_string()).collect(),
+            _ => self.trials().iter().map(|trial| self.text(key, trial)).collect(),
+        };
+        let sorted = *key == ColumnKey::of(&self.state.sort);
+        let name = key.title(self.spec());
+        let heading = if sorted { format!("{name}{}", self.arrow()) } else { name };
+        let column = Column::new(heading, self.align(key), cells);
+        let widest = match key {
+            ColumnKey::Reason | ColumnKey::Note => usize::MAX,
+            ColumnKey::Curve => 16,
+            ColumnKey::Tags => 20,
+            _ => WIDEST,
+        };
+        let title = if sorted { title.max(column.width().min(WIDEST)) } else { title };
+        let width = column.cells_width().max(column.width().min(title)).min(widest);
+        Placed { key: Some(key.clone()), column, width }
+    }
+
+    /// Whether the numbers grow or shrink downwards.
+    fn arrow(&self) -> &'static str {
+        let grows = match self.state.sort {
+            SortKey::Value => self.spec().direction() == Direction::Minimize,
+            _ => true,
+        };
+        if grows != self.state.reverse { self.look.either("▲", "^") } else { self.look.either("▼", "v") }
+    }
+
+    fn align(&self, key: &ColumnKey) -> Align {
+        match key {
+            ColumnKey::Value | ColumnKey::Metric(_) => Align::Point,
+            ColumnKey::Rank | ColumnKey::Trial | ColumnKey::Step | ColumnKey::Time | ColumnKey::Age | ColumnKey::Attempts => Align::Right,
+            ColumnKey::Param(name) => match self.spec().space.dimension(name).map(|dimension| &dimension.distribution) {
+                Some(Distribution::Float { .. }) => Align::Point,
+                Some(Distribution::Int { .. }) => Align::Right,
+                _ => Align::Left,
+            },
+            _ => Align::Left,
+        }
+    }
+
+    fn text(&self, key: &ColumnKey, trial: &Trial) -> String {
+        match key {
+            ColumnKey::Rank => String::new(),
+            ColumnKey::Trial => trial.number.to_string(),
+            ColumnKey::State => trial.state.as_str().to_owned(),
+            ColumnKey::Value => shown_value(trial).map_or_else(String::new, number),
+            ColumnKey::Step => trial.last().map_or_else(String::new, |(step, _)| step.to_string()),
+            ColumnKey::Curve => sparkline(&trial.curve, if self.room < 100 { 8 } else { 16 }, self.look.charset),
+            ColumnKey::Time => super::detail::time_spent(trial, self.now).map_or_else(String::new, rough_duration),
+            ColumnKey::Age => age(trial, self.now),
+            ColumnKey::Metric(name) => trial.last_metrics.get(name).map_or_else(String::new, number),
+            ColumnKey::Param(name) => trial.params.get(name).map_or_else(String::new, param),
+            ColumnKey::Device => trial.device.as_ref().map_or_else(String::new, ToString::to_string),
+            ColumnKey::Attempts => trial.attempts.to_string(),
+            ColumnKey::Tags => one_line(&trial.tags.join(" ")),
+            ColumnKey::Note => trial.notes.last().map_or_else(String::new, |note| one_line(&note.text)),
+            ColumnKey::Reason => trial.reason.as_deref().map_or_else(String::new, one_line),
+        }
+    }
+
+    /// All parameters in one column, as `name=value`.
+    fn param_list(&self, left: usize) -> Option<Placed> {
+        let cells: Vec<String> = self.trials().iter().map(|trial| param_pairs(trial, self.spec())).collect();
+        let column = Column::new("parameters", Align::Left, cells);
+        let width = column.width().min(left);
+        (width >= NARROWEST_TEXT.min(column.width())).then_some(Placed { key: None, column, width })
+    }
+}
+
+/// The room that columns take, without the gap behind the last.
+fn needs(columns: &[Placed]) -> usize {
+    columns.iter().map(|placed| placed.width + GAP).sum::<usize>().saturating_sub(GAP)
+}
+
+/// The columns that fit when the first `scrolled` are left out, with how many are hidden on either side; and how many are
+/// left out in truth, since the last ones fill the screen.
+fn as_many_as_fit(columns: &[Placed], scrolled: usize, room: usize, look: Look) -> (Vec<Placed>, usize) {
+    let more = |text: String| {
+        let column = Column::new(text, Align::Left, Vec::new());
+        Placed { key: None, width: column.width(), column }
     };
-    dimensions.iter().map(column).collect()
+    let mut left = scrolled.min(columns.len().saturating_sub(1));
+    // The last columns fill the screen: scrolling further would show nothing new.
+    while left > 0 && needs(&columns[left - 1..]) + GAP + 3 <= room {
+        left -= 1;
+    }
+    let before = (left > 0).then(|| more(format!("{}{left}", look.either("‹", "<"))));
+    let mut fitting = columns.len();
+    loop {
+        let hidden = columns.len() - fitting;
+        let after = (hidden > 0).then(|| more(format!("{hidden}{}", look.either("›", ">"))));
+        let placed: Vec<Placed> = before.iter().chain(&columns[left..fitting]).chain(&after).cloned().collect();
+        if needs(&placed) <= room {
+            return (placed, left);
+        }
+        if fitting <= left + 1 {
+            // Not even one: a part of it is better than nothing.
+            let part = columns[left..].first().filter(|_| room >= NARROWEST_TITLE).cloned();
+            return (part.into_iter().map(|placed| Placed { width: placed.width.min(room), ..placed }).collect(), left);
+        }
+        fitting -= 1;
+    }
 }
 
-/// The last part of a dotted name, where that says which parameter is meant.
-fn short_name<'a>(dimension: &'a Dimension, dimensions: &[Dimension]) -> &'a str {
-    let last = |name: &'a str| name.rsplit('.').next().unwrap_or(name);
-    let short = last(&dimension.name);
-    let same = dimensions.iter().filter(|other| other.name.rsplit('.').next() == Some(short)).count();
-    if same == 1 { short } else { &dimension.name }
+/// Gives what is left of the room to names that were cut, from left to right.
+fn widen(placed: &mut [Placed], full: &[Placed], room: usize) {
+    let mut left = room.saturating_sub(needs(placed));
+    for column in placed {
+        let wanted = full.iter().find(|full| full.key.is_some() && full.key == column.key).map_or(column.width, |full| full.width);
+        let more = wanted.saturating_sub(column.width).min(left);
+        column.width += more;
+        left -= more;
+    }
 }
 
-/// All parameters in one column, as `name=value`.
-fn param_list(snapshot: &Snapshot, left: usize) -> Option<Placed> {
-    let dimensions = snapshot.summary.spec.space.dimensions();
-    let cells: Vec<String> = snapshot.trials.iter().map(|trial| param_pairs(trial, dimensions)).collect();
-    let column = Column::new("parameters", Align::Left, cells);
-    let width = column.width().min(left);
-    (width >= NARROWEST_TEXT.min(column.width()) && !dimensions.is_empty()).then_some(Placed { kind: Kind::Params, column, width })
+fn age(trial: &Trial, now: Timestamp) -> String {
+    let since = match trial.state {
+        TrialState::Running => trial.started,
+        TrialState::Queued | TrialState::Paused => Some(trial.created),
+        TrialState::Complete | TrialState::Pruned | TrialState::Failed => trial.finished,
+    };
+    since.map_or_else(String::new, |since| rough_duration(now.since(since)))
 }
 
 /// `name=value` for each active parameter, in the order of the space.
-pub fn param_pairs(trial: &Trial, dimensions: &[Dimension]) -> String {
-    let pairs: Vec<String> = dimensions
-        .iter()
-        .filter_map(|dimension| {
-            let value = trial.params.get(&dimension.name)?;
-            Some(format!("{}={}", one_line(short_name(dimension, dimensions)), param(value)))
-        })
-        .collect();
-    pairs.join(" ")
+pub fn param_pairs(trial: &Trial, spec: &StudySpec) -> String {
+    let pairs = spec.space.dimensions().iter().filter_map(|dimension| {
+        let value = trial.params.get(&dimension.name)?;
+        Some(format!("{}={}", one_line(short_name(&dimension.name, spec)), param(value)))
+    });
+    pairs.collect::<Vec<_>>().join(" ")
 }
 
-fn reason_column(snapshot: &Snapshot, left: usize) -> Option<Placed> {
-    let cells: Vec<String> = snapshot.trials.iter().map(|trial| trial.reason.as_deref().map_or_else(String::new, one_line)).collect();
-    let column = Column::new("reason", Align::Left, cells);
-    let width = column.width().min(left);
-    (column.cells_width() > 0 && width >= NARROWEST_TEXT.min(column.width())).then_some(Placed { kind: Kind::Reason, column, width })
-}
-
-/// The line under the table: why the selected trial is in its state, and its parameters.
-pub fn selected_line(snapshot: &Snapshot, state: &State, room: usize, look: Look) -> Line<'static> {
-    let Some(trial) = state.selected_trial().and_then(|number| snapshot.trials.iter().find(|trial| trial.number == number)) else {
+/// The line under the table: why the selected trial is in its state, its parameters, and where in the list it is.
+pub fn selected_line(state: &State, room: usize, look: Look) -> Line<'static> {
+    let Some(trial) = state.list.trial().and_then(|number| state.seen.trial(number)) else {
         return Line::default();
     };
+    let place = format!("{}/{}", state.list.selected() + 1, count(state.seen.page.matching, "trial"));
     let head = format!(" trial {}  ", trial.number);
-    let pairs = param_pairs(trial, snapshot.summary.spec.space.dimensions());
+    let pairs = param_pairs(trial, state.spec());
     let separator = if look.charset == Charset::Unicode { " · " } else { " - " };
     let text = match &trial.reason {
         Some(reason) => format!("{} {}{separator}{pairs}", trial.state.as_str(), one_line(reason)),
         None => pairs,
     };
-    let text = shorten(&text, room.saturating_sub(width(&head) + 1), look.charset.cut());
-    Line::from(vec![Span::styled(head, look.strong()), Span::raw(text)])
+    let left = room.saturating_sub(width(&head) + width(&place) + 3);
+    let text = shorten(&text, left, look.charset.cut());
+    let space = " ".repeat(left.saturating_sub(width(&text)) + 2);
+    Line::from(vec![Span::styled(head, look.strong()), Span::raw(text), Span::raw(space), Span::styled(place, look.dim())])
 }

@@ -67,6 +67,11 @@ impl Look {
         self.colour(Color::Yellow).add_modifier(Modifier::BOLD)
     }
 
+    /// A marked trial.
+    pub fn marked(self) -> Style {
+        self.colour(Color::Magenta).add_modifier(Modifier::BOLD)
+    }
+
     /// Names and headings.
     pub fn strong(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)

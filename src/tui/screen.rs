@@ -1,26 +1,22 @@
-//! One frame: header, table or details, the selected trial, keys, and what lies over them.
+//! One frame: header, the screen, what is worth a word, keys, and what lies over them.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 
-use super::keys::KEYS;
+use super::keys::{KEYS, Screen};
 use super::look::Look;
-use super::snapshot::Snapshot;
-use super::state::{Course, Pane, Question, State};
-use super::{detail, leaderboard};
-use crate::reporters::progress::Progress;
-use crate::reporters::sparkline::Charset;
-use crate::reporters::wording::{StudyState, number, one_line, rough_duration, shorten, width};
+use super::state::{Course, Overlay, State};
+use super::{detail, header, journal, leaderboard, overlay};
+use crate::reporters::wording::{count, one_line, shorten, width};
 use crate::time::Timestamp;
-use crate::trial::TrialState;
 
 /// The parts of the screen, top to bottom.
 struct Parts {
     header: Rect,
+    filter: Rect,
     body: Rect,
+    preview: Rect,
     selected: Rect,
     notice: Rect,
     footer: Rect,
@@ -28,210 +24,105 @@ struct Parts {
 
 /// A screen lower than this has a header of two lines and no line about the selected trial.
 const LOW: u16 = 16;
+/// A screen higher than this shows the selected trial below the table.
+const HIGH: u16 = 36;
 
 fn parts(area: Rect, state: &State) -> Parts {
     let low = area.height < LOW;
+    let of_trials = state.screen == Screen::Trials;
+    let is_filtered = match state.screen {
+        Screen::Trials => !state.filter.is_all(),
+        Screen::Events => !state.journal.text.is_empty(),
+        _ => false,
+    };
+    let preview = if of_trials && area.height >= HIGH { (area.height / 4).min(15) } else { 0 };
     let heights = [
         Constraint::Length(if low { 2 } else { 5 }),
+        Constraint::Length(u16::from(is_filtered)),
         Constraint::Min(0),
-        Constraint::Length(u16::from(!low)),
+        Constraint::Length(preview),
+        Constraint::Length(u16::from(!low && of_trials && preview == 0)),
         Constraint::Length(u16::from(notice(state).is_some())),
         Constraint::Length(1),
     ];
-    let [header, body, selected, notice, footer] = Layout::vertical(heights).areas(area);
-    Parts { header, body, selected, notice, footer }
+    let [header, filter, body, preview, selected, notice, footer] = Layout::vertical(heights).areas(area);
+    Parts { header, filter, body, preview, selected, notice, footer }
 }
 
-/// How many trials a screen of this size shows, at least one.
-pub fn rows(area: Rect, state: &State) -> u64 {
+/// Tells `state` how much of it is to be seen on a screen of this size.
+pub fn measure(area: Rect, state: &mut State) {
+    let parts = parts(area, state);
+    state.preview = parts.preview.height > 0;
     // One line of the body holds the titles.
-    u64::from(parts(area, state).body.height.saturating_sub(1).max(1))
+    let titles = u16::from(state.screen == Screen::Trials);
+    state.list.resize(u64::from(parts.body.height.saturating_sub(titles).max(1)));
 }
 
-/// Draws everything; `state` learns how far the details scroll.
-pub fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot, state: &mut State, now: Timestamp, look: Look) {
+/// Draws everything; `state` learns how far its texts scroll.
+pub fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, look: Look) {
     let area = frame.area();
     let parts = parts(area, state);
-    draw_header(frame, parts.header, snapshot, now, look);
-    match state.pane {
-        Pane::Leaderboard => {
-            leaderboard::draw(frame, parts.body, snapshot, state, look);
-            let line = leaderboard::selected_line(snapshot, state, usize::from(area.width), look);
+    header::draw(frame, parts.header, state, now, look);
+    frame.render_widget(filter_line(state, parts.filter, look), parts.filter);
+    match state.screen {
+        Screen::Trials => {
+            leaderboard::draw(frame, parts.body, state, now, look);
+            let line = leaderboard::selected_line(state, usize::from(area.width), look);
             frame.render_widget(line, parts.selected);
+            if parts.preview.height > 0 {
+                detail::draw_preview(frame, parts.preview, state, now, look);
+            }
         }
-        Pane::Detail { .. } => draw_detail(frame, parts.body.union(parts.selected), snapshot, state, now, look),
+        Screen::Trial => detail::draw(frame, parts.body, state, now, look),
+        Screen::Events => journal::draw(frame, parts.body, state, look),
+        Screen::Compare | Screen::Search | Screen::Devices => {}
     }
-    if let Some(notice) = notice(state) {
+    if let Some((notice, warns)) = notice(state) {
         let notice = shorten(&notice, usize::from(area.width).saturating_sub(2), look.charset.cut());
-        frame.render_widget(Line::styled(format!(" {notice}"), look.warning()), parts.notice);
+        frame.render_widget(Line::styled(format!(" {notice}"), if warns { look.warning() } else { look.dim() }), parts.notice);
     }
     draw_footer(frame, parts.footer, state, look);
-    if state.help {
-        draw_help(frame, area, state, look);
-    }
-    if let Some(question) = state.question {
-        draw_question(frame, area, question, look);
-    }
+    overlay::draw(frame, area, state, look);
 }
 
-fn notice(state: &State) -> Option<String> {
+/// What is worth a word, and whether it is a warning.
+fn notice(state: &State) -> Option<(String, bool)> {
+    if let Some(Overlay::Prompt(prompt)) = &state.overlay {
+        let problem = prompt.problem.as_ref().map(|problem| (one_line(problem), true));
+        return Some(problem.unwrap_or_else(|| (prompt.hint().to_owned(), false)));
+    }
     match (&state.course, &state.notice) {
-        (Course::Over(reason), None) => Some(format!("study finished: {} - press q", one_line(reason))),
-        (_, Some(notice)) => Some(one_line(notice)),
-        (Course::Stopping, None) => Some("stopping: running trials save a checkpoint and leave".to_owned()),
+        (Course::Over(reason), None) => Some((format!("study finished: {} - press q", one_line(reason)), true)),
+        (_, Some(notice)) => Some((one_line(notice), true)),
+        (Course::Stopping, None) => Some(("stopping: running trials save a checkpoint and leave".to_owned(), true)),
         (Course::Open, None) => None,
     }
 }
 
-fn draw_header(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot, now: Timestamp, look: Look) {
-    let progress = Progress::new(&snapshot.summary.spec, snapshot.summary.counts, snapshot.elapsed(now));
-    let low = area.height < 4;
-    let lines = if low {
-        vec![two_sided(name(snapshot, look), state_word(snapshot, look), area, look), two_sided(best(snapshot, look), trials(&progress), area, look)]
-    } else {
-        vec![
-            two_sided(name(snapshot, look), state_word(snapshot, look), area, look),
-            two_sided(best(snapshot, look), times(snapshot, &progress, look), area, look),
-            two_sided(Vec::new(), trials(&progress), area, look),
-            Line::from(counts(snapshot, look)),
-        ]
-    };
-    frame.render_widget(Paragraph::new(lines), area);
-    if !low {
-        draw_bar(frame, Rect { y: area.y + 2, height: 1, ..area }, &progress, look);
-    }
-}
-
-/// Spans at both sides of a line; the left ones are cut where they meet.
-fn two_sided(left: Vec<Span<'static>>, right: Vec<Span<'static>>, area: Rect, look: Look) -> Line<'static> {
-    let room = usize::from(area.width);
-    let right_width: usize = right.iter().map(Span::width).sum();
-    let mut spans = Vec::new();
-    let mut used = 0;
-    for span in left {
-        let text = shorten(&span.content, room.saturating_sub(right_width + used + 2), look.charset.cut());
-        used += width(&text);
-        spans.push(Span::styled(text, span.style));
-    }
-    spans.push(Span::raw(" ".repeat(room.saturating_sub(used + right_width + 1))));
-    spans.extend(right);
-    Line::from(spans)
-}
-
-fn name(snapshot: &Snapshot, look: Look) -> Vec<Span<'static>> {
-    let objective = snapshot.summary.spec.objective();
-    vec![
-        Span::styled(format!(" {}", one_line(&snapshot.summary.spec.name)), look.strong()),
-        Span::styled(format!("  {} {}", objective.direction.as_str(), one_line(&objective.metric)), look.dim()),
-    ]
-}
-
-fn state_word(snapshot: &Snapshot, look: Look) -> Vec<Span<'static>> {
-    vec![Span::styled(snapshot.state.as_str(), look.study_state(snapshot.state))]
-}
-
-fn best(snapshot: &Snapshot, look: Look) -> Vec<Span<'static>> {
-    match snapshot.summary.best {
-        Some((trial, value)) => vec![
-            Span::raw(" best "),
-            Span::styled(number(value), look.good().patch(look.strong())),
-            Span::styled(format!("  trial {trial}"), look.dim()),
-        ],
-        None => vec![Span::styled(" no complete trial yet", look.dim())],
-    }
-}
-
-fn times(snapshot: &Snapshot, progress: &Progress, look: Look) -> Vec<Span<'static>> {
-    let left = match progress.left {
-        Some(left) if snapshot.state == StudyState::Running => format!(", about {} left", rough_duration(left)),
-        _ => String::new(),
-    };
-    vec![Span::raw(rough_duration(progress.elapsed)), Span::styled(left, look.dim())]
-}
-
-fn trials(progress: &Progress) -> Vec<Span<'static>> {
-    vec![Span::raw(progress.trials())]
-}
-
-fn counts(snapshot: &Snapshot, look: Look) -> Vec<Span<'static>> {
-    let mut counts = snapshot.summary.counts;
-    let mut spans = Vec::new();
-    for state in TrialState::ALL {
-        let trials = *counts.of(state);
-        let style = if trials == 0 { look.dim() } else { look.trial_state(state) };
-        spans.push(Span::styled(format!(" {trials} {} ", state.as_str()), style));
-    }
-    spans
-}
-
-/// The bar between the left edge and the number of trials; nothing without a limit.
-fn draw_bar(frame: &mut Frame<'_>, area: Rect, progress: &Progress, look: Look) {
-    let Some(fraction) = progress.fraction else {
-        return;
-    };
-    let room = usize::from(area.width).saturating_sub(width(&progress.trials()) + 4);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a share of a screen's width")]
-    let filled = ((room as f64 * fraction) as usize).min(room);
-    let (full, empty) = match look.charset {
-        Charset::Unicode => ("━", "─"),
-        Charset::Ascii => ("#", "-"),
-    };
-    let line =
-        Line::from(vec![Span::raw(" "), Span::styled(full.repeat(filled), look.good()), Span::styled(empty.repeat(room - filled), look.dim())]);
-    let area = Rect { width: area.width.min(u16::try_from(room + 1).unwrap_or(u16::MAX)), ..area };
-    frame.render_widget(line, area);
-}
-
-fn draw_detail(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot, state: &mut State, now: Timestamp, look: Look) {
-    let Some(found) = &snapshot.detail else {
-        return;
-    };
-    let lines = detail::lines(snapshot, found, usize::from(area.width), now, look);
-    // Long paths and reasons go on in the next line, so the height is counted after wrapping.
-    let lines = wrapped(lines, usize::from(area.width));
-    state.limit_scroll(u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(area.height));
-    let Pane::Detail { scroll, .. } = state.pane else {
-        return;
-    };
-    let below = lines.len().saturating_sub(usize::from(scroll) + usize::from(area.height));
-    frame.render_widget(Paragraph::new(lines).scroll((scroll, 0)), area);
-    if below > 0 && area.height > 1 {
-        let more = Line::styled(format!("  {below} more "), look.dim().patch(look.strong())).right_aligned();
-        let width = u16::try_from(more.width()).unwrap_or(area.width).min(area.width);
-        frame.render_widget(more, Rect { x: area.right() - width, y: area.bottom() - 1, width, height: 1 });
-    }
-}
-
-/// Lines cut into pieces of `room` columns; the pieces after the first are indented.
-fn wrapped(lines: Vec<Line<'static>>, room: usize) -> Vec<Line<'static>> {
-    let mut pieces = Vec::new();
-    for line in lines {
-        if line.width() <= room || room < 16 {
-            pieces.push(line);
-            continue;
+fn filter_line(state: &State, area: Rect, look: Look) -> Line<'static> {
+    let (text, found) = match state.screen {
+        Screen::Events => (state.journal.text.clone(), String::new()),
+        _ => {
+            let all = state.seen.summary.counts.total();
+            (state.filter.text().to_owned(), format!("{} of {}", state.seen.page.matching, count(all, "trial")))
         }
-        let style = line.spans.first().map_or(Style::new(), |span| span.style);
-        let mut rest: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
-        let mut indent = "";
-        while !rest.is_empty() {
-            let piece = shorten(&rest, room - indent.len(), "");
-            rest = rest[piece.len()..].to_owned();
-            pieces.push(Line::styled(format!("{indent}{piece}"), if indent.is_empty() { style } else { Style::new() }));
-            indent = "     ";
-        }
-    }
-    pieces
+    };
+    let tail = format!("  {found}  Esc shows all");
+    let text = shorten(&one_line(&text), usize::from(area.width).saturating_sub(width(&tail) + 9), look.charset.cut());
+    Line::from(vec![Span::styled(" filter ", look.dim()), Span::styled(text, look.warning()), Span::styled(tail, look.dim())])
 }
 
 fn draw_footer(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
+    if let Some(Overlay::Prompt(prompt)) = &state.overlay {
+        let (line, column) = overlay::typed(&format!(" {}: ", prompt.label()), &prompt.line, usize::from(area.width) / 2, look);
+        frame.render_widget(line, area);
+        overlay::put_cursor(frame, area, column, 0);
+        return;
+    }
     let mut spans = Vec::new();
     let mut used = 0;
-    for line in KEYS {
-        let word = match state.pane {
-            Pane::Leaderboard => line.footer,
-            Pane::Detail { .. } => line.detail_footer,
-        };
-        let Some(word) = word else {
+    for line in KEYS.iter().filter(|line| line.works_on(state.screen)) {
+        let Some(word) = line.footer else {
             continue;
         };
         used += line.label.len() + word.len() + 4;
@@ -243,51 +134,3 @@ fn draw_footer(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
     }
     frame.render_widget(Line::from(spans), area);
 }
-
-fn draw_help(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
-    let lines: Vec<Line<'_>> = KEYS
-        .iter()
-        .map(|line| Line::from(vec![Span::styled(format!("{:>6}  ", line.label), look.strong()), Span::raw(line.meaning(state.mode))]))
-        .collect();
-    draw_box(frame, area, " keys ", lines, look);
-}
-
-fn draw_question(frame: &mut Frame<'_>, area: Rect, question: Question, look: Look) {
-    let (asked, then) = match question {
-        Question::StopAndLeave => ("stop the study and leave?".to_owned(), "running trials save a checkpoint; `hpsearch run` goes on"),
-        Question::Stop => ("stop the study?".to_owned(), "running trials save a checkpoint; `hpsearch run` goes on"),
-        Question::Kill(trial) => (format!("kill trial {trial}?"), "it ends at once and counts as failed"),
-    };
-    let lines = vec![
-        Line::styled(asked, look.strong()),
-        Line::styled(then, look.dim()),
-        Line::default(),
-        Line::from(vec![Span::styled("y", look.warning()), Span::raw(" yes    "), Span::styled("n", look.warning()), Span::raw(" no")]),
-    ];
-    draw_box(frame, area, "", lines, look);
-}
-
-/// A box in the middle of the screen, as large as its lines.
-fn draw_box(frame: &mut Frame<'_>, area: Rect, title: &'static str, lines: Vec<Line<'_>>, look: Look) {
-    let widest = lines.iter().map(Line::width).max().unwrap_or(0);
-    let wanted = (u16::try_from(widest + 6).unwrap_or(u16::MAX), u16::try_from(lines.len() + 2).unwrap_or(u16::MAX));
-    let place = area.centered(Constraint::Length(wanted.0.min(area.width)), Constraint::Length(wanted.1.min(area.height)));
-    let mut block = Block::bordered().title(title).padding(ratatui::widgets::Padding::horizontal(2));
-    block = match look.charset {
-        Charset::Unicode => block.border_type(BorderType::Rounded),
-        Charset::Ascii => block.border_set(ASCII_BORDER),
-    };
-    frame.render_widget(Clear, place);
-    frame.render_widget(Paragraph::new(lines).block(block), place);
-}
-
-const ASCII_BORDER: ratatui::symbols::border::Set<'static> = ratatui::symbols::border::Set {
-    top_left: "+",
-    top_right: "+",
-    bottom_left: "+",
-    bottom_right: "+",
-    vertical_left: "|",
-    vertical_right: "|",
-    horizontal_top: "-",
-    horizontal_bottom: "-",
-};

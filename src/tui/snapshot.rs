@@ -1,78 +1,285 @@
-//! What the screen shows, read from the store at one moment: the summary, the visible rows and the opened trial.
+//! What the screens show, read from the store at one moment, and what of it a screen wants.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use super::state::{Pane, State};
-use crate::query::TrialQuery;
+use super::journal::Journal;
+use super::log::LogTail;
+use crate::paths::attempt_log;
+use crate::query::{SortKey, TrialQuery};
 use crate::reporters::wording::{HolderLife, StudyState, micros};
 use crate::storage::{Attempt, Holder, StorageError, StorageReader, StudyId, StudySummary};
 use crate::time::Timestamp;
-use crate::trial::Trial;
+use crate::trial::{Trial, TrialNumber};
 
-/// The trial whose details are open.
+/// What a screen wants besides the header: everything that is loaded depends on this alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// The rows of the table.
+    pub query: TrialQuery,
+    /// What else.
+    pub part: Part,
+}
+
+/// What a screen wants besides the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Nothing.
+    Nothing,
+    /// One trial.
+    Trial {
+        /// Which.
+        trial: TrialNumber,
+        /// Whose curves stand behind its own; `None`: the study's.
+        metric: Option<String>,
+        /// Whether its log is wanted, too.
+        log: bool,
+    },
+    /// The journal.
+    Events,
+}
+
+/// The rows of the table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Page {
+    /// How many trials pass the filter.
+    pub matching: u64,
+    /// The row of the first of these.
+    pub first: u64,
+    /// The trials.
+    pub trials: Vec<Trial>,
+}
+
+/// A curve: steps and values.
+pub type Curve = Vec<(u64, f64)>;
+
+/// One trial with everything about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Detail {
     /// It.
     pub trial: Trial,
     /// Its attempts, in order.
     pub attempts: Vec<Attempt>,
-    /// All its reports: metric, step and value, in that order.
-    pub reports: Vec<(String, u64, f64)>,
+    /// Its metrics and their curves, by name.
+    pub metrics: Vec<(String, Curve)>,
 }
 
-/// What is known of a study at one moment, as far as the screen shows it.
-#[derive(Clone, Debug, PartialEq)]
+/// The same metric of other trials.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Field {
+    /// Which.
+    pub metric: String,
+    /// Some of the trials, spread over the study, and their curves, thinned out.
+    pub curves: Vec<(TrialNumber, Curve)>,
+}
+
+/// What is known of a study at one moment, as far as the screens show it. Cheap to clone.
+#[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Its line of `ls`.
-    pub summary: StudySummary,
+    /// What it answers.
+    pub wanted: Arc<Wanted>,
+    /// The study's line of `ls`.
+    pub summary: Arc<StudySummary>,
     /// Its state.
     pub state: StudyState,
-    /// The visible trials.
-    pub trials: Vec<Trial>,
-    /// The row of the first of them.
-    pub offset: u64,
-    /// The opened trial.
-    pub detail: Option<Detail>,
+    /// Metrics that were seen so far.
+    pub metrics: Arc<Vec<String>>,
+    /// The rows of the table.
+    pub page: Arc<Page>,
+    /// The wanted trial.
+    pub detail: Option<Arc<Detail>>,
+    /// What stands behind its curve.
+    pub field: Arc<Field>,
+    /// Its log.
+    pub log: Option<Arc<LogTail>>,
+    /// The journal, as far as it was wanted.
+    pub journal: Journal,
     ran: Duration,
     running_since: Option<Timestamp>,
 }
 
 impl Snapshot {
-    /// Reads what `state` makes visible; `state` learns how many trials there are and which are on the page.
-    pub fn load(
-        reader: &dyn StorageReader,
-        study: StudyId,
-        state: &mut State,
-        life: &dyn Fn(&Holder) -> HolderLife,
-    ) -> Result<Snapshot, StorageError> {
-        let summary = reader.summary(study)?;
-        let life = summary.held.as_ref().map_or(HolderLife::Dead, |held| life(&held.holder));
-        let study_state = StudyState::new(&summary, life);
-        let (ran_micros, running_since) = reader.running_since(study)?;
-        state.total_is(summary.counts.total());
-        let trials = reader.trials(study, &TrialQuery::all(state.order.into()).page(state.offset, state.page()))?;
-        state.loaded(trials.iter().map(|trial| (trial.number, trial.state)).collect());
-        let detail = match state.pane {
-            Pane::Leaderboard => None,
-            Pane::Detail { trial, .. } => match reader.trial(study, trial)? {
-                Some(found) => Some(Detail { trial: found, attempts: reader.attempts(study, Some(trial))?, reports: reader.reports(study, trial)? }),
-                None => None,
-            },
-        };
-        Ok(Snapshot {
-            summary,
-            state: study_state,
-            trials,
-            offset: state.offset,
-            detail,
-            ran: micros(ran_micros),
-            // A runner that died left its beginning behind; the clock stopped when it did.
-            running_since: running_since.filter(|_| study_state == StudyState::Running),
-        })
-    }
-
     /// The time that runners spent on the study, up to `now`.
     pub fn elapsed(&self, now: Timestamp) -> Duration {
         self.ran + self.running_since.map_or(Duration::ZERO, |since| now.since(since))
+    }
+
+    /// The trial, if it is loaded.
+    pub fn trial(&self, number: TrialNumber) -> Option<&Trial> {
+        let on_page = self.page.trials.iter().find(|trial| trial.number == number);
+        on_page.or_else(|| self.detail.as_ref().map(|detail| &detail.trial).filter(|trial| trial.number == number))
+    }
+}
+
+/// Where snapshots come from: the store, the files of trials, and what was read before.
+pub struct Source {
+    /// The store's reading side.
+    pub reader: Box<dyn StorageReader>,
+    /// The study.
+    pub study: StudyId,
+    /// The store's path: trials' files lie beside it.
+    pub store: PathBuf,
+    /// Whether the process that holds the study lives.
+    pub life: fn(&Holder) -> HolderLife,
+    known: Known,
+}
+
+/// What was read before and is not read again each time.
+#[derive(Default)]
+struct Known {
+    journal: Journal,
+    metrics: BTreeSet<String>,
+    field: Option<(Arc<Field>, Instant)>,
+    log: Option<Arc<LogTail>>,
+    holder: Option<(Holder, HolderLife)>,
+}
+
+/// Curves behind a trial's own: at most so many, of at most so many points, no older than this.
+const FIELD_CURVES: u64 = 60;
+const FIELD_POINTS: usize = 160;
+const FIELD_AGE: Duration = Duration::from_secs(5);
+
+impl Source {
+    /// Nothing was read yet.
+    pub fn new(reader: Box<dyn StorageReader>, study: StudyId, store: PathBuf, life: fn(&Holder) -> HolderLife) -> Self {
+        Source { reader, study, store, life, known: Known::default() }
+    }
+
+    /// Reads what is wanted.
+    pub fn load(&mut self, wanted: &Arc<Wanted>) -> Result<Snapshot, StorageError> {
+        let reader = &*self.reader;
+        let summary = reader.summary(self.study)?;
+        let life = summary.held.as_ref().map_or(HolderLife::Dead, |held| (self.life)(&held.holder));
+        self.known.holder = summary.held.as_ref().map(|held| (held.holder.clone(), life));
+        let state = StudyState::new(&summary, life);
+        let (ran_micros, running_since) = reader.running_since(self.study)?;
+        let page = self.page(&wanted.query, &summary)?;
+        let (detail, field, log) = self.part(wanted, &summary)?;
+        if wanted.part == Part::Events {
+            self.known.journal.catch_up(&*self.reader, self.study)?;
+        }
+        self.learn_metrics(&page, detail.as_ref());
+        Ok(Snapshot {
+            wanted: Arc::clone(wanted),
+            state,
+            metrics: Arc::new(self.known.metrics.iter().cloned().collect()),
+            page: Arc::new(page),
+            detail: detail.map(Arc::new),
+            field,
+            log,
+            journal: self.known.journal.clone(),
+            ran: micros(ran_micros),
+            // A runner that died left its beginning behind; the clock stopped when it did.
+            running_since: running_since.filter(|_| state == StudyState::Running),
+            summary: Arc::new(summary),
+        })
+    }
+
+    /// Whether something else than the store changed: the runner died, the log grew.
+    pub fn changed_outside(&self) -> bool {
+        let died = self.known.holder.as_ref().is_some_and(|(holder, life)| (self.life)(holder) != *life);
+        let grew = self.known.log.as_ref().is_some_and(|log| LogTail::length(&log.path) != log.bytes);
+        died || grew
+    }
+
+    fn page(&self, query: &TrialQuery, summary: &StudySummary) -> Result<Page, StorageError> {
+        let matching = if query.filter.is_all() { summary.counts.total() } else { self.reader.count(self.study, &query.filter)? };
+        // Rows may have gone since they were asked for.
+        let first = if query.offset < matching { query.offset } else { matching.saturating_sub(query.limit) };
+        let trials = self.reader.trials(self.study, &query.clone().page(first, query.limit))?;
+        Ok(Page { matching, first, trials })
+    }
+
+    #[expect(clippy::type_complexity, reason = "three parts of one answer, used once")]
+    fn part(&mut self, wanted: &Wanted, summary: &StudySummary) -> Result<(Option<Detail>, Arc<Field>, Option<Arc<LogTail>>), StorageError> {
+        let Part::Trial { trial, metric, log } = &wanted.part else {
+            self.known.log = None;
+            return Ok((None, Arc::default(), None));
+        };
+        let Some(detail) = self.detail(*trial)? else {
+            return Ok((None, Arc::default(), None));
+        };
+        let metric = metric.as_ref().unwrap_or(&summary.spec.objective().metric);
+        let field = self.field(metric, summary.counts.total())?;
+        self.known.log = match (log, detail.trial.last_attempt()) {
+            (true, Some(attempt)) => {
+                let path = attempt_log(&summary.spec, &self.store, *trial, attempt);
+                let known = self.known.log.take().filter(|known| known.path == path && known.bytes == LogTail::length(&path));
+                // A log that cannot be read is shown as none.
+                Some(known.unwrap_or_else(|| Arc::new(LogTail::read(&path, attempt).unwrap_or_default())))
+            }
+            _ => None,
+        };
+        Ok((Some(detail), field, self.known.log.clone()))
+    }
+
+    fn detail(&self, number: TrialNumber) -> Result<Option<Detail>, StorageError> {
+        let Some(trial) = self.reader.trial(self.study, number)? else {
+            return Ok(None);
+        };
+        let attempts = self.reader.attempts(self.study, Some(number))?;
+        let reports = self.reader.reports(self.study, number)?;
+        let curves = reports.chunk_by(|one, next| one.0 == next.0);
+        let curve = |group: &[(String, u64, f64)]| (group[0].0.clone(), group.iter().map(|(_, step, value)| (*step, *value)).collect());
+        Ok(Some(Detail { trial, attempts, metrics: curves.map(curve).collect() }))
+    }
+
+    fn field(&mut self, metric: &str, total: u64) -> Result<Arc<Field>, StorageError> {
+        if let Some((field, read)) = &self.known.field
+            && field.metric == metric
+            && read.elapsed() < FIELD_AGE
+        {
+            return Ok(Arc::clone(field));
+        }
+        let count = total.min(FIELD_CURVES);
+        let trials: Vec<TrialNumber> = (0..count).map(|nth| TrialNumber(nth * total / count)).collect();
+        let curves = self.reader.curves(self.study, metric, &trials)?;
+        let curves = curves.into_iter().map(|(trial, curve)| (trial, thinned(&curve, FIELD_POINTS))).collect();
+        let field = Arc::new(Field { metric: metric.to_owned(), curves });
+        self.known.field = Some((Arc::clone(&field), Instant::now()));
+        Ok(field)
+    }
+
+    fn learn_metrics(&mut self, page: &Page, detail: Option<&Detail>) {
+        for trial in &page.trials {
+            for (name, _) in trial.last_metrics.iter() {
+                if !self.known.metrics.contains(name) {
+                    self.known.metrics.insert(name.to_owned());
+                }
+            }
+        }
+        self.known.metrics.extend(detail.iter().flat_map(|detail| detail.metrics.iter().map(|(name, _)| name.clone())));
+    }
+}
+
+impl Wanted {
+    /// The best trials first, and nothing else.
+    pub fn first_page() -> Self {
+        Wanted { query: TrialQuery::all(SortKey::Value).page(0, 64), part: Part::Nothing }
+    }
+}
+
+/// At most about `most` points of a curve, its last one among them.
+fn thinned(curve: &[(u64, f64)], most: usize) -> Curve {
+    let stride = curve.len().div_ceil(most).max(1);
+    let mut thinned: Curve = curve.iter().step_by(stride).copied().collect();
+    thinned.extend(curve.last().filter(|last| thinned.last().map(|kept| kept.0) != Some(last.0)));
+    thinned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thinned_curve_keeps_its_ends() {
+        let curve: Curve = (0..1_000).map(|step| (step, 1.0)).collect();
+        let thin = thinned(&curve, 160);
+        assert!(thin.len() <= 161);
+        assert_eq!((thin.first(), thin.last()), (curve.first(), curve.last()));
+        assert_eq!(thinned(&[], 160), []);
+        assert_eq!(thinned(&curve[..3], 160), curve[..3]);
     }
 }

@@ -1,26 +1,26 @@
-//! What the person at the leaderboard has chosen, and how keys change it: a pure state machine.
+//! What the person at the screens has chosen, and how keys change it: a pure state machine.
 
+mod controls;
+mod prompt;
+#[cfg(test)]
+mod tests;
+
+use jiff::tz::TimeZone;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
-use super::keys::{Action, action};
+use super::columns::{Choices, ColumnKey};
+use super::form::{Filled, Form};
+use super::journal::JournalView;
+use super::keys::{Action, Screen, action};
+use super::list::{List, Step};
+use super::picker::{Choosing, Item, Picked, Picker};
+use super::snapshot::{Part, Snapshot, Wanted};
 use super::{TuiExit, TuiMode};
 use crate::event::Request;
-use crate::storage::TrialOrder;
-use crate::trial::{TrialNumber, TrialState};
-
-/// What fills the screen under the header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pane {
-    /// The table of trials.
-    Leaderboard,
-    /// One trial, scrolled down by so many lines.
-    Detail {
-        /// Which.
-        trial: TrialNumber,
-        /// Lines above the screen.
-        scroll: u16,
-    },
-}
+use crate::query::{Filter, SortKey, TrialQuery};
+use crate::study::StudySpec;
+use crate::trial::{Trial, TrialNumber};
+pub use prompt::{Prompt, Purpose};
 
 /// A question that waits for `y` or `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,22 +33,43 @@ pub enum Question {
     Kill(TrialNumber),
 }
 
+/// What lies over the screen and takes the keys.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Overlay {
+    /// The keys, scrolled down by so many lines.
+    Help(u16),
+    /// A question.
+    Question(Question),
+    /// A line to be typed.
+    Prompt(Prompt),
+    /// A list to choose from.
+    Picker(Picker),
+    /// The form for a new configuration.
+    Form(Form),
+}
+
 /// What a key asks of the world.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Nothing: the key has no meaning here.
     Ignore,
-    /// Draw again from what is loaded.
+    /// Draw again.
     Redraw,
-    /// Load the rows that are now visible, and draw.
-    Reload,
+    /// Draw again, every cell.
+    Refresh,
     /// Put a request to the runner into the store.
     Ask(Request),
-    /// Leave the screen.
+    /// Put a text into the clipboard.
+    Copy(String),
+    /// Keep the choices for the next session.
+    Keep,
+    /// Back to the shell, for a while.
+    Suspend,
+    /// Leave the screens.
     Leave(TuiExit),
 }
 
-/// Whether the study still runs, as far as this screen is concerned.
+/// Whether the study still runs, as far as these screens are concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Course {
     /// It may go on.
@@ -60,433 +81,498 @@ pub enum Course {
     Over(String),
 }
 
-/// How the selected row is kept when trials change places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Selection {
-    /// The first row, whichever trial is there.
-    First,
-    /// The trial that will be found on the selected row when it is loaded.
-    Take,
-    /// This trial, wherever it is on the page.
-    Follow(TrialNumber),
+/// How a scrolled text stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TrialView {
+    /// Lines above the screen.
+    pub scroll: u16,
+    /// The metric whose curve is shown; `None`: the study's.
+    pub metric: Option<String>,
+    /// Whether the log fills the screen.
+    pub log: bool,
+    /// Lines of the log below the screen; 0 follows.
+    pub log_below: usize,
+    /// What is searched for in the log.
+    pub text: String,
+    /// Which of the lines found is looked at, from the last one.
+    pub found: usize,
 }
 
-/// The choices of the person at the screen.
-#[derive(Clone, Debug, PartialEq)]
+/// The choices of the person at the screens, and what they see.
+#[derive(Clone, Debug)]
 pub struct State {
     /// Who runs the study.
     pub mode: TuiMode,
-    /// How trials are listed.
-    pub order: TrialOrder,
+    /// What was loaded last.
+    pub seen: Snapshot,
     /// What fills the screen.
-    pub pane: Pane,
-    /// Whether the keys are shown over it.
-    pub help: bool,
-    /// What is asked.
-    pub question: Option<Question>,
+    pub screen: Screen,
+    /// What lies over it.
+    pub overlay: Option<Overlay>,
     /// The last thing worth a word: a request that was sent, a store that could not be read.
     pub notice: Option<String>,
     /// Whether the study still runs.
     pub course: Course,
-    /// The selected row, from 0.
-    pub selected: u64,
-    /// The first visible row.
-    pub offset: u64,
-    /// How the selection is kept.
-    pub selection: Selection,
+    /// The table's selection.
+    pub list: List,
+    /// Which trials are listed.
+    pub filter: Filter,
+    /// What they are sorted by.
+    pub sort: SortKey,
+    /// Whether the order is turned round.
+    pub reverse: bool,
+    /// Columns and order, as they are kept.
+    pub choices: Choices,
+    /// Columns scrolled out at the left.
+    pub columns_left: usize,
+    /// Marked trials, in the order of marking.
+    pub marked: Vec<TrialNumber>,
+    /// The trial on its own screen.
+    pub opened: Option<TrialNumber>,
+    /// How it is looked at.
+    pub trial: TrialView,
+    /// How the journal is looked at.
+    pub journal: JournalView,
+    /// Whether the selected trial is shown below the table, on screens that have room.
+    pub preview: bool,
+    /// The zone of the times of day.
+    pub zone: TimeZone,
     leave_when_over: bool,
-    page: u64,
-    total: u64,
-    visible: Vec<(TrialNumber, TrialState)>,
 }
 
 impl State {
-    /// Nothing chosen yet: best trials first, the first row selected.
-    pub fn new(mode: TuiMode) -> Self {
-        State {
+    /// Nothing chosen yet but what was kept: best trials first, the first row selected.
+    pub fn new(mode: TuiMode, seen: Snapshot, choices: Choices) -> Self {
+        let spec = &seen.summary.spec;
+        let (sort, reverse) = choices.sort.as_ref().and_then(|word| SortKey::parse_with(word, spec, &seen.metrics).ok()).unwrap_or_default();
+        let mut state = State {
             mode,
-            order: TrialOrder::Value,
-            pane: Pane::Leaderboard,
-            help: false,
-            question: None,
+            screen: Screen::Trials,
+            overlay: None,
             notice: None,
             course: Course::Open,
-            selected: 0,
-            offset: 0,
-            selection: Selection::First,
+            list: List::default(),
+            filter: Filter::all(),
+            sort,
+            reverse,
+            choices,
+            columns_left: 0,
+            marked: Vec::new(),
+            opened: None,
+            trial: TrialView::default(),
+            journal: JournalView::default(),
+            preview: false,
+            zone: TimeZone::UTC,
             leave_when_over: false,
-            page: 1,
-            total: 0,
-            visible: Vec::new(),
+            seen: seen.clone(),
+        };
+        state.see(seen);
+        state
+    }
+
+    /// The study as it is stored.
+    pub fn spec(&self) -> &StudySpec {
+        &self.seen.summary.spec
+    }
+
+    /// What has to be loaded for what is to be seen.
+    pub fn wanted(&self) -> Wanted {
+        let (offset, limit) = self.list.window();
+        let query = TrialQuery { filter: self.filter.clone(), sort: self.sort.clone(), reverse: self.reverse, offset, limit };
+        let of_trial = |trial, log| Part::Trial { trial, metric: self.trial.metric.clone(), log };
+        let part = match self.screen {
+            Screen::Trials => self.list.trial().filter(|_| self.preview).map_or(Part::Nothing, |trial| of_trial(trial, false)),
+            Screen::Trial => self.opened.map_or(Part::Nothing, |trial| of_trial(trial, true)),
+            Screen::Events => Part::Events,
+            Screen::Compare | Screen::Search | Screen::Devices => Part::Nothing,
+        };
+        Wanted { query, part }
+    }
+
+    /// Takes in what was loaded.
+    pub fn see(&mut self, seen: Snapshot) {
+        let query = &seen.wanted.query;
+        // Rows of another list would be taken for those of this one.
+        if (&query.filter, &query.sort, query.reverse) == (&self.filter, &self.sort, self.reverse) {
+            let page = &seen.page;
+            self.list.loaded(page.matching, page.first, page.trials.iter().map(|trial| trial.number).collect());
         }
-    }
-
-    /// How many rows are visible.
-    pub fn page(&self) -> u64 {
-        self.page
-    }
-
-    /// The screen now holds `rows` rows: the selected one stays among them.
-    pub fn resize(&mut self, rows: u64) {
-        self.page = rows.max(1);
-        self.keep_visible();
-    }
-
-    /// There are `total` trials: the selected row is one of them.
-    pub fn total_is(&mut self, total: u64) {
-        self.total = total;
-        self.keep_visible();
-    }
-
-    /// `visible` are the trials from `offset` on: the selection follows its trial.
-    pub fn loaded(&mut self, visible: Vec<(TrialNumber, TrialState)>) {
-        self.visible = visible;
-        if let Selection::Follow(trial) = self.selection {
-            match self.visible.iter().position(|(number, _)| *number == trial) {
-                Some(row) => self.selected = self.offset + u64::try_from(row).unwrap_or(0),
-                // It left the page: the row is kept, with the trial that is there now.
-                None => self.selection = Selection::Take,
-            }
+        if self.screen == Screen::Trial && self.opened.is_none() {
+            self.opened = self.list.trial();
         }
-        if let (Selection::Take, Some(trial)) = (self.selection, self.selected_trial()) {
-            self.selection = Selection::Follow(trial);
-        }
-    }
-
-    /// The selected trial, if there is one.
-    pub fn selected_trial(&self) -> Option<TrialNumber> {
-        let row = usize::try_from(self.selected.checked_sub(self.offset)?).ok()?;
-        self.visible.get(row).map(|(number, _)| *number)
+        self.seen = seen;
     }
 
     /// The study is over; the answer says whether to leave at once, because that was asked for.
     pub fn over(&mut self, reason: String) -> Command {
         self.course = Course::Over(reason);
         // A question about stopping or killing has lost its object.
-        self.question = None;
+        if matches!(self.overlay, Some(Overlay::Question(_))) {
+            self.overlay = None;
+        }
         if self.leave_when_over { Command::Leave(TuiExit::Left) } else { Command::Redraw }
+    }
+
+    /// Takes pasted text in, where something is typed: elsewhere its letters would be taken for keys.
+    pub fn paste(&mut self, text: &str) -> Command {
+        match &mut self.overlay {
+            Some(Overlay::Prompt(prompt)) => {
+                prompt.line.paste(text);
+                self.typed();
+            }
+            Some(Overlay::Form(form)) => form.paste(text),
+            Some(Overlay::Picker(picker)) => picker.line.paste(text),
+            _ => return Command::Ignore,
+        }
+        Command::Redraw
     }
 
     /// Takes a key in.
     pub fn press(&mut self, key: KeyEvent) -> Command {
-        let action = action(key);
-        if action == Some(Action::Interrupt) {
-            return self.interrupt();
+        let global = action(key, self.screen);
+        match global {
+            Some(Action::Interrupt) => return self.interrupt(),
+            Some(Action::Suspend) => return Command::Suspend,
+            _ => {}
         }
-        if let Some(question) = self.question {
-            return self.answer(question, key.code);
+        match self.overlay.take() {
+            None => {}
+            Some(Overlay::Help(scroll)) => return self.press_in_help(global, scroll),
+            Some(Overlay::Question(question)) => return self.answer(question, key.code),
+            Some(Overlay::Prompt(prompt)) => return self.press_in_prompt(prompt, key),
+            Some(Overlay::Picker(picker)) => return self.press_in_picker(picker, key),
+            Some(Overlay::Form(form)) => return self.press_in_form(form, key),
         }
-        if self.help {
-            self.help = false;
-            return Command::Redraw;
-        }
-        let Some(action) = action else {
+        let Some(action) = global else {
             return Command::Ignore;
         };
         self.notice = None;
-        match (action, self.pane) {
-            (Action::Quit, _) => self.quit(),
-            (Action::Help, _) => {
-                self.help = true;
-                Command::Redraw
+        self.act(action)
+    }
+
+    fn act(&mut self, action: Action) -> Command {
+        match action {
+            Action::Quit => return self.quit(),
+            Action::Refresh => return Command::Refresh,
+            Action::Help => self.overlay = Some(Overlay::Help(0)),
+            Action::Go(screen) => self.go(screen),
+            Action::NextScreen => self.go(self.screen.neighbour(true)),
+            Action::PreviousScreen => self.go(self.screen.neighbour(false)),
+            Action::Stop => return self.ask_to_stop(),
+            Action::Kill => return self.ask_to_kill(),
+            Action::Enqueue => return self.open_form(),
+            Action::Note => return self.prompt_about_trial(Purpose::Note),
+            Action::Tag => return self.prompt_about_trial(Purpose::Tag),
+            Action::PauseTrial => return self.pause_trial(),
+            Action::PauseStudy => return self.pause_study(),
+            Action::Copy => return self.copy(),
+            Action::Mark => return self.mark(),
+            Action::Unmark => self.marked.clear(),
+            Action::Best => return self.select_best(),
+            Action::Filter => self.open_prompt(),
+            action => {
+                return match self.screen {
+                    Screen::Trials => self.act_on_trials(action),
+                    Screen::Trial => self.act_on_trial(action),
+                    Screen::Events => self.act_on_events(action),
+                    Screen::Compare | Screen::Search | Screen::Devices => self.act_elsewhere(action),
+                };
             }
-            (Action::Stop, _) => self.ask_to_stop(),
-            (Action::Kill, Pane::Leaderboard) => self.ask_to_kill(self.selected_trial()),
-            (Action::Kill, Pane::Detail { trial, .. }) => self.ask_to_kill(Some(trial)),
-            (action, Pane::Leaderboard) => self.move_in_leaderboard(action),
-            (action, Pane::Detail { trial, scroll }) => self.move_in_detail(action, trial, scroll),
+        }
+        Command::Redraw
+    }
+
+    fn go(&mut self, screen: Screen) {
+        self.screen = screen;
+        // The trial that was looked at last, unless another is selected by now.
+        if screen == Screen::Trial && self.opened.is_none() {
+            self.opened = self.list.trial();
         }
     }
 
-    fn interrupt(&mut self) -> Command {
-        match (self.mode, &self.course) {
-            (TuiMode::Watching, _) | (_, Course::Over(_)) => Command::Leave(TuiExit::Left),
-            (TuiMode::Embedded, Course::Open) => self.stop(Question::StopAndLeave),
-            (TuiMode::Embedded, Course::Stopping) => Command::Leave(TuiExit::KillNow),
-        }
+    fn note(&mut self, notice: impl Into<String>) -> Command {
+        self.notice = Some(notice.into());
+        Command::Redraw
     }
 
-    fn quit(&mut self) -> Command {
-        match (self.mode, &self.course) {
-            (TuiMode::Watching, _) | (_, Course::Over(_)) => Command::Leave(TuiExit::Left),
-            (TuiMode::Embedded, Course::Stopping) => {
-                self.leave_when_over = true;
-                self.note("leaving as soon as the running trials have saved a checkpoint; Ctrl-C kills them")
-            }
-            (TuiMode::Embedded, Course::Open) => {
-                self.question = Some(Question::StopAndLeave);
-                Command::Redraw
-            }
-        }
+    /// The trial that keys are about.
+    pub fn subject(&self) -> Option<TrialNumber> {
+        if self.screen == Screen::Trial { self.opened } else { self.list.trial() }
     }
 
-    fn ask_to_stop(&mut self) -> Command {
-        match self.course {
-            Course::Open => {
-                self.question = Some(Question::Stop);
-                Command::Redraw
-            }
-            Course::Stopping => self.note("the study is stopping already"),
-            Course::Over(_) => self.note("the study is over"),
-        }
+    /// The same, if it is loaded.
+    fn subject_trial(&self) -> Option<&Trial> {
+        self.seen.trial(self.subject()?)
     }
 
-    fn ask_to_kill(&mut self, trial: Option<TrialNumber>) -> Command {
-        let ended = self.visible.iter().find(|(number, state)| Some(*number) == trial && state.is_finished()).copied();
-        match (&self.course, trial, ended) {
-            (Course::Over(_), ..) => self.note("the study is over: no trial is running"),
-            (_, None, _) => self.note("there is no trial to kill"),
-            (_, _, Some((trial, state))) => self.note(&format!("trial {trial} is {} already", state.as_str())),
-            (_, Some(trial), None) => {
-                self.question = Some(Question::Kill(trial));
-                Command::Redraw
+    fn act_on_trials(&mut self, action: Action) -> Command {
+        match action {
+            Action::Open => {
+                let Some(trial) = self.list.trial() else {
+                    return Command::Ignore;
+                };
+                self.open(trial);
             }
+            Action::Back if self.filter.is_all() => return Command::Ignore,
+            Action::Back => self.set_filter(Filter::all()),
+            Action::Sort => self.pick(Choosing::Sort),
+            Action::Columns => self.pick(Choosing::Columns),
+            Action::Reverse => return self.set_sort(self.sort.clone(), !self.reverse),
+            Action::SortLeft => return self.sort_beside(false),
+            Action::SortRight => return self.sort_beside(true),
+            Action::Left => self.columns_left = self.columns_left.saturating_sub(1),
+            Action::Right => self.columns_left += 1,
+            action => match step(action) {
+                Some(step) => {
+                    self.list.go(step);
+                    // Another trial is opened next.
+                    self.opened = None;
+                }
+                None => return Command::Ignore,
+            },
         }
+        Command::Redraw
     }
 
-    fn answer(&mut self, question: Question, key: KeyCode) -> Command {
-        match key {
-            KeyCode::Char('y' | 'Y') => {
-                self.question = None;
-                match question {
-                    Question::Stop | Question::StopAndLeave => self.stop(question),
-                    Question::Kill(trial) => {
-                        self.notice = Some(format!("asked for trial {trial} to be killed"));
-                        Command::Ask(Request::Kill { trial })
-                    }
+    fn open(&mut self, trial: TrialNumber) {
+        self.opened = Some(trial);
+        self.screen = Screen::Trial;
+        self.trial = TrialView { metric: self.trial.metric.take(), ..TrialView::default() };
+    }
+
+    fn act_on_trial(&mut self, action: Action) -> Command {
+        match action {
+            Action::Back if !self.trial.text.is_empty() => self.trial.text.clear(),
+            Action::Back if self.trial.log => self.trial.log = false,
+            Action::Back => self.screen = Screen::Trials,
+            Action::Left | Action::Right => {
+                self.list.go(Step::By(if action == Action::Right { 1 } else { -1 }));
+                if let Some(trial) = self.list.trial() {
+                    let log = self.trial.log;
+                    self.open(trial);
+                    self.trial.log = log;
                 }
             }
-            KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc | KeyCode::Enter => {
-                self.question = None;
-                Command::Redraw
+            Action::Metric => self.next_metric(),
+            Action::Output => self.trial.log = !self.trial.log,
+            Action::NextMatch | Action::PreviousMatch => return self.next_match(action == Action::NextMatch),
+            action if self.trial.log => {
+                let page = usize::try_from(self.list.page()).unwrap_or(1);
+                match scrolled_from_below(self.trial.log_below, page, action) {
+                    Some(below) => self.trial.log_below = below,
+                    None => return Command::Ignore,
+                }
             }
-            _ => Command::Ignore,
+            action => match scrolled(self.trial.scroll, self.list.page(), action) {
+                Some(scroll) => self.trial.scroll = scroll,
+                None => return Command::Ignore,
+            },
         }
-    }
-
-    fn stop(&mut self, question: Question) -> Command {
-        self.question = None;
-        self.course = Course::Stopping;
-        self.leave_when_over |= question == Question::StopAndLeave;
-        self.notice = Some("stopping: running trials save a checkpoint and leave".to_owned());
-        Command::Ask(Request::Stop)
-    }
-
-    fn note(&mut self, notice: &str) -> Command {
-        self.notice = Some(notice.to_owned());
         Command::Redraw
     }
 
-    fn move_in_leaderboard(&mut self, action: Action) -> Command {
-        let last = self.total.saturating_sub(1);
-        let selected = match action {
-            Action::Up => self.selected.saturating_sub(1),
-            Action::Down => self.selected + 1,
-            Action::PageUp => self.selected.saturating_sub(self.page),
-            Action::PageDown => self.selected + self.page,
-            Action::First => 0,
-            Action::Last => last,
-            Action::Order => return self.turn_order(),
-            Action::Open => return self.open(),
-            _ => return Command::Ignore,
+    fn next_metric(&mut self) {
+        let Some(detail) = &self.seen.detail else {
+            return;
         };
-        self.selected = selected.min(last);
-        let before = self.offset;
-        self.keep_visible();
-        let scrolled = self.offset != before;
-        self.selection = match (action, self.selected_trial()) {
-            (Action::First, _) => Selection::First,
-            (_, Some(trial)) if !scrolled => Selection::Follow(trial),
-            _ => Selection::Take,
-        };
-        if scrolled { Command::Reload } else { Command::Redraw }
+        let objective = &self.spec().objective().metric;
+        let current = self.trial.metric.as_ref().unwrap_or(objective);
+        let at = detail.metrics.iter().position(|(name, _)| name == current);
+        let next = at.map_or(0, |at| (at + 1) % detail.metrics.len().max(1));
+        self.trial.metric = detail.metrics.get(next).map(|(name, _)| name.clone()).filter(|name| name != objective);
     }
 
-    fn turn_order(&mut self) -> Command {
-        self.order = match self.order {
-            TrialOrder::Value => TrialOrder::Number,
-            TrialOrder::Number => TrialOrder::Value,
-        };
-        (self.selected, self.offset, self.selection) = (0, 0, Selection::First);
-        Command::Reload
-    }
-
-    fn open(&mut self) -> Command {
-        let Some(trial) = self.selected_trial() else {
+    /// To the next place found in the log; the log then fills the screen, and stands there.
+    fn next_match(&mut self, down: bool) -> Command {
+        let Some(log) = &self.seen.log else {
             return Command::Ignore;
         };
-        self.pane = Pane::Detail { trial, scroll: 0 };
-        Command::Reload
+        let found = log.matches(&self.trial.text);
+        if found.is_empty() {
+            return match self.trial.text.is_empty() {
+                true => self.note("`/` searches the log"),
+                false => self.note(format!("`{}` is not in the end of the log that is loaded", self.trial.text)),
+            };
+        }
+        // Counted from the end, where the log begins to be read.
+        let last = found.len() - 1;
+        self.trial.found =
+            if down { self.trial.found.checked_sub(1).unwrap_or(last) } else { if self.trial.found < last { self.trial.found + 1 } else { 0 } };
+        let line = found[last - self.trial.found.min(last)];
+        let half = usize::try_from(self.list.page() / 2).unwrap_or(0);
+        self.trial.log_below = log.lines.len().saturating_sub(line + 1 + half);
+        self.trial.log = true;
+        let place = found.len() - self.trial.found;
+        self.note(format!("{place} of {} lines with `{}`", found.len(), self.trial.text))
     }
 
-    fn move_in_detail(&mut self, action: Action, trial: TrialNumber, scroll: u16) -> Command {
-        let page = u16::try_from(self.page).unwrap_or(u16::MAX);
-        let scroll = match action {
-            Action::Up => scroll.saturating_sub(1),
-            Action::Down => scroll.saturating_add(1),
-            Action::PageUp => scroll.saturating_sub(page),
-            Action::PageDown => scroll.saturating_add(page),
-            Action::First => 0,
-            Action::Last => u16::MAX,
-            Action::Back | Action::Open => {
-                self.pane = Pane::Leaderboard;
-                return Command::Reload;
-            }
-            _ => return Command::Ignore,
-        };
-        self.pane = Pane::Detail { trial, scroll };
+    fn act_on_events(&mut self, action: Action) -> Command {
+        let page = usize::try_from(self.list.page()).unwrap_or(1);
+        match action {
+            Action::Back if !self.journal.text.is_empty() => self.journal.text.clear(),
+            Action::Back => self.screen = Screen::Trials,
+            Action::Reports => self.journal.reports = !self.journal.reports,
+            action => match scrolled_from_below(self.journal.below, page, action) {
+                Some(below) => self.journal.below = below,
+                None => return Command::Ignore,
+            },
+        }
         Command::Redraw
     }
 
-    /// The detail pane has no more than `most` lines above the screen.
-    pub fn limit_scroll(&mut self, most: u16) {
-        if let Pane::Detail { scroll, .. } = &mut self.pane {
-            *scroll = (*scroll).min(most);
+    fn act_elsewhere(&mut self, action: Action) -> Command {
+        if action != Action::Back {
+            return Command::Ignore;
+        }
+        self.screen = Screen::Trials;
+        Command::Redraw
+    }
+
+    fn press_in_help(&mut self, action: Option<Action>, scroll: u16) -> Command {
+        let page = self.list.page();
+        if let Some(scroll) = action.and_then(|action| scrolled(scroll, page, action)) {
+            self.overlay = Some(Overlay::Help(scroll));
+        }
+        Command::Redraw
+    }
+
+    fn press_in_form(&mut self, mut form: Form, key: KeyEvent) -> Command {
+        match form.press(key) {
+            Filled::Nothing => self.overlay = Some(Overlay::Form(form)),
+            Filled::Cancelled => {}
+            Filled::Done(params) => return self.enqueue(params),
+        }
+        Command::Redraw
+    }
+
+    fn pick(&mut self, choosing: Choosing) {
+        let spec = self.spec();
+        let sorted = ColumnKey::of(&self.sort);
+        let is_offered = |key: &ColumnKey| match choosing {
+            Choosing::Sort => key.sort_key().is_some() && *key != ColumnKey::Rank,
+            Choosing::Columns => !key.is_fixed(),
+        };
+        let item = |key: ColumnKey| Item {
+            title: key.title(spec),
+            about: key.about(spec),
+            on: if choosing == Choosing::Sort { key == sorted } else { self.choices.shows(&key) },
+            key,
+        };
+        let items = ColumnKey::all(spec, &self.seen.metrics).into_iter().filter(is_offered).map(item).collect();
+        self.overlay = Some(Overlay::Picker(Picker::new(choosing, items)));
+    }
+
+    fn press_in_picker(&mut self, mut picker: Picker, key: KeyEvent) -> Command {
+        match (picker.press(key), picker.choosing) {
+            (Picked::Nothing, _) => self.overlay = Some(Overlay::Picker(picker)),
+            (Picked::Closed, _) => {}
+            (Picked::Column(column), Choosing::Columns) => {
+                self.choices.toggle(&column);
+                self.overlay = Some(Overlay::Picker(picker));
+                return Command::Keep;
+            }
+            (Picked::Column(column), Choosing::Sort) => {
+                if let Some(sort) = column.sort_key() {
+                    // The same again turns it round.
+                    let reverse = sort == self.sort && !self.reverse;
+                    return self.set_sort(sort, reverse);
+                }
+            }
+        }
+        Command::Redraw
+    }
+
+    /// Sorts by the neighbour of the column that is sorted by, among those that are shown.
+    fn sort_beside(&mut self, right: bool) -> Command {
+        let current = ColumnKey::of(&self.sort);
+        let is_offered = |key: &ColumnKey| key.sort_key().is_some() && *key != ColumnKey::Rank && (self.choices.shows(key) || *key == current);
+        let mut columns: Vec<ColumnKey> = ColumnKey::all(self.spec(), &self.seen.metrics).into_iter().filter(is_offered).collect();
+        if !right {
+            columns.reverse();
+        }
+        let at = columns.iter().position(|key| *key == current).unwrap_or(0);
+        match columns.get(at + 1).and_then(ColumnKey::sort_key) {
+            Some(sort) => self.set_sort(sort, false),
+            None => Command::Ignore,
         }
     }
 
-    fn keep_visible(&mut self) {
-        self.selected = self.selected.min(self.total.saturating_sub(1));
-        self.offset = self.offset.min(self.selected).max((self.selected + 1).saturating_sub(self.page));
-        // No empty rows at the bottom while there are trials above.
-        self.offset = self.offset.min(self.total.saturating_sub(self.page));
+    fn set_sort(&mut self, sort: SortKey, reverse: bool) -> Command {
+        let word = match &sort {
+            SortKey::Value => "value".to_owned(),
+            SortKey::Number => "number".to_owned(),
+            SortKey::Step => "step".to_owned(),
+            SortKey::Seconds => "seconds".to_owned(),
+            SortKey::State => "state".to_owned(),
+            SortKey::Started => "started".to_owned(),
+            SortKey::Param(name) => format!("params.{name}"),
+            SortKey::Metric(name) => format!("metrics.{name}"),
+        };
+        self.choices.sort = Some(if reverse { format!("-{word}") } else { word });
+        (self.sort, self.reverse) = (sort, reverse);
+        self.list.restart();
+        self.opened = None;
+        Command::Keep
+    }
+
+    fn set_filter(&mut self, filter: Filter) {
+        if filter != self.filter {
+            self.filter = filter;
+            self.list.restart();
+            self.opened = None;
+        }
+    }
+
+    fn press_in_prompt(&mut self, mut prompt: Prompt, key: KeyEvent) -> Command {
+        match key.code {
+            KeyCode::Esc => self.take_back(prompt),
+            KeyCode::Enter => return self.submit(prompt),
+            _ => {
+                prompt.line.press(key);
+                self.overlay = Some(Overlay::Prompt(prompt));
+                self.typed();
+            }
+        }
+        Command::Redraw
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ratatui::crossterm::event::KeyModifiers;
+/// Where a key moves the selection.
+fn step(action: Action) -> Option<Step> {
+    Some(match action {
+        Action::Up => Step::By(-1),
+        Action::Down => Step::By(1),
+        Action::PageUp => Step::Pages(-1),
+        Action::PageDown => Step::Pages(1),
+        Action::First => Step::First,
+        Action::Last => Step::Last,
+        _ => return None,
+    })
+}
 
-    fn key(code: KeyCode) -> KeyEvent {
-        KeyEvent::new(code, KeyModifiers::NONE)
-    }
+/// Lines above the screen after a key; what is too much is taken off where the lines are counted.
+fn scrolled(scroll: u16, page: u64, action: Action) -> Option<u16> {
+    let page = u16::try_from(page).unwrap_or(u16::MAX);
+    Some(match action {
+        Action::Up => scroll.saturating_sub(1),
+        Action::Down => scroll.saturating_add(1),
+        Action::PageUp => scroll.saturating_sub(page),
+        Action::PageDown => scroll.saturating_add(page),
+        Action::First => 0,
+        Action::Last => u16::MAX,
+        _ => return None,
+    })
+}
 
-    fn ctrl_c() -> KeyEvent {
-        KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)
-    }
-
-    fn running(numbers: impl Iterator<Item = u64>) -> Vec<(TrialNumber, TrialState)> {
-        numbers.map(|number| (TrialNumber(number), TrialState::Running)).collect()
-    }
-
-    #[test]
-    fn a_trial_that_has_ended_is_not_killed_again() {
-        let mut state = state(TuiMode::Watching);
-        state.loaded(vec![(TrialNumber(0), TrialState::Complete)]);
-        state.press(key(KeyCode::Char('k')));
-        assert_eq!((state.question, state.notice.as_deref()), (None, Some("trial 0 is complete already")));
-    }
-
-    /// A state with 100 trials, of which the first ten (number = row) are visible.
-    fn state(mode: TuiMode) -> State {
-        let mut state = State::new(mode);
-        state.resize(10);
-        state.total_is(100);
-        state.loaded(running(0..10));
-        state
-    }
-
-    #[test]
-    fn quitting_an_embedded_study_asks_stops_it_and_leaves_when_it_is_over() {
-        let mut state = state(TuiMode::Embedded);
-        assert_eq!(state.press(key(KeyCode::Char('q'))), Command::Redraw);
-        assert_eq!(state.question, Some(Question::StopAndLeave));
-        assert_eq!(state.press(key(KeyCode::Char('y'))), Command::Ask(Request::Stop));
-        assert_eq!(state.over("stopped".into()), Command::Leave(TuiExit::Left));
-    }
-
-    #[test]
-    fn a_question_answered_no_changes_nothing() {
-        let mut asked = state(TuiMode::Embedded);
-        asked.press(key(KeyCode::Char('s')));
-        asked.press(key(KeyCode::Char('n')));
-        assert_eq!(asked, state(TuiMode::Embedded));
-    }
-
-    #[test]
-    fn a_watcher_just_leaves() {
-        for leave in [key(KeyCode::Char('q')), ctrl_c()] {
-            assert_eq!(state(TuiMode::Watching).press(leave), Command::Leave(TuiExit::Left));
-        }
-    }
-
-    #[test]
-    fn a_second_interrupt_kills() {
-        let mut state = state(TuiMode::Embedded);
-        assert_eq!(state.press(ctrl_c()), Command::Ask(Request::Stop));
-        assert_eq!(state.press(ctrl_c()), Command::Leave(TuiExit::KillNow));
-    }
-
-    #[test]
-    fn a_study_stopped_by_s_stays_on_the_screen_when_it_is_over() {
-        let mut state = state(TuiMode::Embedded);
-        state.press(key(KeyCode::Char('s')));
-        assert_eq!(state.press(key(KeyCode::Char('y'))), Command::Ask(Request::Stop));
-        assert_eq!(state.over("stopped".into()), Command::Redraw);
-        assert_eq!(state.press(key(KeyCode::Char('q'))), Command::Leave(TuiExit::Left));
-    }
-
-    #[test]
-    fn the_trial_that_was_selected_when_k_was_pressed_is_killed() {
-        let mut state = state(TuiMode::Watching);
-        state.press(key(KeyCode::Down));
-        state.press(key(KeyCode::Char('k')));
-        state.loaded(running((0..10).rev()));
-        assert_eq!(state.press(key(KeyCode::Char('y'))), Command::Ask(Request::Kill { trial: TrialNumber(1) }));
-    }
-
-    #[test]
-    fn the_selection_follows_its_trial_and_the_first_row_stays_first() {
-        let mut untouched = state(TuiMode::Watching);
-        untouched.loaded(running((0..10).rev()));
-        assert_eq!(untouched.selected_trial(), Some(TrialNumber(9)));
-        let mut moved = state(TuiMode::Watching);
-        moved.press(key(KeyCode::Down));
-        moved.loaded(running((0..10).rev()));
-        assert_eq!((moved.selected, moved.selected_trial()), (8, Some(TrialNumber(1))));
-    }
-
-    #[test]
-    fn moving_past_the_page_scrolls_and_stops_at_the_ends() {
-        let mut state = state(TuiMode::Watching);
-        assert_eq!(state.press(key(KeyCode::PageDown)), Command::Reload);
-        assert_eq!((state.selected, state.offset), (10, 1));
-        state.press(key(KeyCode::End));
-        assert_eq!((state.selected, state.offset), (99, 90));
-        state.press(key(KeyCode::Down));
-        assert_eq!((state.selected, state.offset), (99, 90));
-        state.press(key(KeyCode::Home));
-        assert_eq!((state.selected, state.offset), (0, 0));
-    }
-
-    #[test]
-    fn a_taller_screen_shows_no_empty_rows_while_there_are_trials_above() {
-        let mut state = state(TuiMode::Watching);
-        state.press(key(KeyCode::End));
-        state.resize(40);
-        assert_eq!((state.selected, state.offset), (99, 60));
-    }
-
-    #[test]
-    fn enter_opens_the_selected_trial_and_closes_it_again() {
-        let mut state = state(TuiMode::Watching);
-        state.press(key(KeyCode::Down));
-        assert_eq!(state.press(key(KeyCode::Enter)), Command::Reload);
-        assert_eq!(state.pane, Pane::Detail { trial: TrialNumber(1), scroll: 0 });
-        state.press(key(KeyCode::End));
-        state.limit_scroll(3);
-        assert_eq!(state.pane, Pane::Detail { trial: TrialNumber(1), scroll: 3 });
-        state.press(key(KeyCode::Enter));
-        assert_eq!(state.pane, Pane::Leaderboard);
-    }
-
-    #[test]
-    fn keys_on_an_empty_study_do_no_harm() {
-        let mut state = State::new(TuiMode::Watching);
-        for code in [KeyCode::Up, KeyCode::Down, KeyCode::PageDown, KeyCode::End, KeyCode::Enter, KeyCode::Char('k'), KeyCode::Char('o')] {
-            state.press(key(code));
-        }
-        assert_eq!((state.selected, state.question), (0, None));
-    }
+/// Lines below the screen after a key, for texts that are read from their end.
+fn scrolled_from_below(below: usize, page: usize, action: Action) -> Option<usize> {
+    Some(match action {
+        Action::Up => below.saturating_add(1),
+        Action::Down => below.saturating_sub(1),
+        Action::PageUp => below.saturating_add(page),
+        Action::PageDown => below.saturating_sub(page),
+        Action::First => usize::MAX,
+        Action::Last => 0,
+        _ => return None,
+    })
 }

@@ -8,10 +8,12 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
 
+use super::columns::Choices;
 use super::look::{Look, Palette};
 use super::screen;
-use super::snapshot::Snapshot;
+use super::snapshot::{Source, Wanted};
 use super::state::State;
 use super::{HolderLife, TuiMode};
 use crate::device::{Device, Slot};
@@ -41,7 +43,7 @@ fn dimension(name: &str, distribution: Distribution) -> Dimension {
     Dimension { name: name.into(), distribution, prior: None, when: None }
 }
 
-fn spec() -> StudySpec {
+pub(super) fn spec() -> StudySpec {
     let optimizers = Distribution::choice(vec!["adamw".into(), "sgd".into()]).unwrap();
     let mut momentum = dimension("momentum", Distribution::float(0.0, 0.99, Scale::Linear, None).unwrap());
     momentum.when = Some(Condition(vec![("optim".into(), vec!["sgd".into()])]));
@@ -57,15 +59,16 @@ fn spec() -> StudySpec {
     spec
 }
 
-struct Script {
-    store: MemoryStore,
-    study: StudyId,
-    lease: Lease,
+#[derive(Clone)]
+pub(super) struct Script {
+    pub(super) store: MemoryStore,
+    pub(super) study: StudyId,
+    pub(super) lease: Lease,
     clock: i64,
 }
 
 impl Script {
-    fn new(spec: &StudySpec) -> Self {
+    pub(super) fn new(spec: &StudySpec) -> Self {
         let mut store = MemoryStore::new();
         let study = store.create_study(at(0), spec).unwrap();
         let holder = Holder { pid: 7, pid_started: 1, host: "here".into() };
@@ -74,12 +77,12 @@ impl Script {
         Script { store, study, lease, clock: 0 }
     }
 
-    fn append(&mut self, events: &[Event]) {
+    pub(super) fn append(&mut self, events: &[Event]) {
         self.clock += 1;
         self.store.append(&self.lease, at(self.clock), events).unwrap();
     }
 
-    fn start(&mut self, number: u64, params: &[(&str, Value)]) {
+    pub(super) fn start(&mut self, number: u64, params: &[(&str, Value)]) {
         let trial = TrialNumber(number);
         let params: Params = params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         self.append(&[
@@ -90,12 +93,16 @@ impl Script {
 
     fn report(&mut self, number: u64, values: &[f64]) {
         for (step, value) in (1..).zip(values) {
-            let metrics = [("eval_loss".to_owned(), *value), ("eval_accuracy".to_owned(), 1.0 - *value / 4.0)].into_iter().collect();
-            self.append(&[Event::Reported { trial: TrialNumber(number), attempt: AttemptNumber(0), step, metrics }]);
+            self.report_at(number, step, *value);
         }
     }
 
-    fn end(&mut self, number: u64, end: AttemptEnd, state: TrialState, value: Option<f64>, reason: Option<&str>) {
+    pub(super) fn report_at(&mut self, number: u64, step: u64, value: f64) {
+        let metrics = [("eval_loss".to_owned(), value), ("eval_accuracy".to_owned(), 1.0 - value / 4.0)].into_iter().collect();
+        self.append(&[Event::Reported { trial: TrialNumber(number), attempt: AttemptNumber(0), step, metrics }]);
+    }
+
+    pub(super) fn end(&mut self, number: u64, end: AttemptEnd, state: TrialState, value: Option<f64>, reason: Option<&str>) {
         let trial = TrialNumber(number);
         let reason = reason.map(str::to_owned);
         self.append(&[
@@ -118,7 +125,7 @@ fn params(rate: f64, layers: i64, optim: &str) -> Vec<(&'static str, Value)> {
 }
 
 /// Trials in all states, a NaN among them.
-fn mixed() -> Script {
+pub(super) fn mixed() -> Script {
     let mut script = Script::new(&spec());
     script.start(0, &params(3.162_277e-4, 2, "adamw"));
     script.report(0, &[0.9, 0.5, 0.31, 0.25, 0.22, 0.2, 0.19, 0.184_213]);
@@ -150,16 +157,19 @@ fn mixed() -> Script {
     script
 }
 
-struct Shown {
-    script: Script,
-    state: State,
+pub(super) struct Shown {
+    pub(super) script: Script,
+    pub(super) state: State,
     look: Look,
     size: (u16, u16),
+    files: PathBuf,
 }
 
 impl Shown {
-    fn new(script: Script, size: (u16, u16)) -> Self {
-        Shown { script, state: State::new(TuiMode::Watching), look: COLOURS, size }
+    pub(super) fn new(script: Script, size: (u16, u16)) -> Self {
+        let files = PathBuf::from("/nowhere/hpsearch.db");
+        let seen = source(&script, &files).load(&Arc::new(Wanted::first_page())).unwrap();
+        Shown { script, state: State::new(TuiMode::Watching, seen, Choices::default()), look: COLOURS, size, files }
     }
 
     fn press(mut self, codes: &[KeyCode]) -> Self {
@@ -171,18 +181,90 @@ impl Shown {
         self
     }
 
-    fn frame(&mut self) -> String {
-        let area = Rect::new(0, 0, self.size.0, self.size.1);
-        self.state.resize(screen::rows(area, &self.state));
-        let snapshot = Snapshot::load(&self.script.store, self.script.study, &mut self.state, &|_| HolderLife::Alive).unwrap();
-        let mut terminal = Terminal::new(TestBackend::new(area.width, area.height)).unwrap();
-        terminal.draw(|frame| screen::draw(frame, &snapshot, &mut self.state, at(self.script.clock + 3), self.look)).unwrap();
-        terminal.backend().to_string()
+    fn typed(self, text: &str) -> Self {
+        let codes: Vec<KeyCode> = text.chars().map(KeyCode::Char).collect();
+        self.press(&codes)
     }
+
+    /// Loads until what is wanted is there, as the loader does.
+    pub(super) fn load(&mut self) {
+        screen::measure(Rect::new(0, 0, self.size.0, self.size.1), &mut self.state);
+        let mut source = source(&self.script, &self.files);
+        for _ in 0..3 {
+            let seen = source.load(&Arc::new(self.state.wanted())).unwrap();
+            self.state.see(seen);
+        }
+    }
+
+    pub(super) fn frame(&mut self) -> String {
+        self.terminal().backend().to_string()
+    }
+
+    fn terminal(&mut self) -> Terminal<TestBackend> {
+        self.load();
+        let mut terminal = Terminal::new(TestBackend::new(self.size.0, self.size.1)).unwrap();
+        terminal.draw(|frame| screen::draw(frame, &mut self.state, at(self.script.clock + 3), self.look)).unwrap();
+        terminal
+    }
+
+    /// The frame's styles: one letter for each colour, capitals for bold, `r` for reversed, `.` for dim.
+    fn styles(&mut self) -> String {
+        let terminal = self.terminal();
+        let buffer = terminal.backend().buffer();
+        let mut lines = String::new();
+        for row in 0..self.size.1 {
+            let line: String = (0..self.size.0).map(|column| letter(buffer[(column, row)].style())).collect();
+            lines += line.trim_end();
+            lines.push('\n');
+        }
+        lines
+    }
+}
+
+fn letter(style: Style) -> char {
+    let letter = match style.fg {
+        _ if style.add_modifier.contains(Modifier::REVERSED) => 'r',
+        Some(Color::Cyan) => 'c',
+        Some(Color::Magenta) => 'm',
+        Some(Color::Green) => 'g',
+        Some(Color::Yellow) => 'y',
+        Some(Color::Red) => 'e',
+        _ if style.add_modifier.contains(Modifier::BOLD) => 'b',
+        _ if style.add_modifier.contains(Modifier::DIM) => '.',
+        _ => ' ',
+    };
+    if style.add_modifier.contains(Modifier::BOLD) { letter.to_ascii_uppercase() } else { letter }
+}
+
+fn source(script: &Script, files: &std::path::Path) -> Source {
+    Source::new(Box::new(script.store.clone()), script.study, files.to_owned(), |_| HolderLife::Alive)
 }
 
 fn frame(script: Script, size: (u16, u16)) -> String {
     Shown::new(script, size).frame()
+}
+
+/// A trial that is complete, for tests of what is made of one.
+pub(super) fn trial(number: u64, params: Params) -> Trial {
+    let mut script = Script::new(&spec());
+    for before in 0..number {
+        script.start(before, &[]);
+    }
+    let params: Vec<(String, Value)> = params.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    let params: Vec<(&str, Value)> = params.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    script.start(number, &params);
+    script.end(number, AttemptEnd::Completed, TrialState::Complete, Some(0.5), None);
+    script.store.trial(script.study, TrialNumber(number)).unwrap().unwrap()
+}
+
+const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
+
+/// Every screen at the three sizes that terminals have.
+fn at_all_sizes(name: &str, keys: &[KeyCode]) {
+    for size in SIZES {
+        let mut shown = Shown::new(mixed(), size).press(keys);
+        insta::assert_snapshot!(format!("{name}_{}x{}", size.0, size.1), shown.frame());
+    }
 }
 
 #[test]
@@ -191,18 +273,33 @@ fn a_study_without_trials_waits_for_the_first() {
 }
 
 #[test]
-fn a_running_study_on_a_small_terminal() {
-    insta::assert_snapshot!(frame(mixed(), (80, 24)));
+fn the_trials_of_a_running_study() {
+    at_all_sizes("trials", &[]);
 }
 
 #[test]
-fn a_running_study_on_a_larger_terminal() {
-    insta::assert_snapshot!(frame(mixed(), (120, 40)));
+fn one_trial_with_everything_about_it() {
+    at_all_sizes("trial", &[KeyCode::Enter]);
 }
 
 #[test]
-fn a_running_study_on_a_wide_terminal() {
-    insta::assert_snapshot!(frame(mixed(), (200, 60)));
+fn everything_that_happened() {
+    at_all_sizes("events", &[KeyCode::Char('6')]);
+}
+
+#[test]
+fn the_keys_of_a_screen() {
+    at_all_sizes("help", &[KeyCode::Char('?')]);
+}
+
+#[test]
+fn colours_tell_states_the_best_and_what_is_selected() {
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press(&[KeyCode::Down, KeyCode::Char(' ')]).styles());
+}
+
+#[test]
+fn colours_of_the_events() {
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press(&[KeyCode::Char('6')]).styles());
 }
 
 #[test]
@@ -214,12 +311,27 @@ fn a_running_study_on_a_tiny_terminal() {
 fn a_running_study_in_ascii() {
     let mut shown = Shown::new(mixed(), (80, 24));
     shown.look = Look { charset: Charset::Ascii, palette: Palette::Monochrome };
-    insta::assert_snapshot!(shown.press(&[KeyCode::Char('?')]).frame());
+    insta::assert_snapshot!(shown.press(&[KeyCode::Char(' '), KeyCode::Char('c')]).frame());
+}
+
+#[test]
+fn without_colours_nothing_is_coloured() {
+    for keys in [&[][..], &[KeyCode::Enter], &[KeyCode::Char('6')], &[KeyCode::Char('e')], &[KeyCode::Char('s')], &[KeyCode::Char('?')]] {
+        let mut shown = Shown::new(mixed(), (120, 40));
+        shown.look = Look { charset: Charset::Unicode, palette: Palette::Monochrome };
+        let styles = shown.press(keys).styles();
+        assert!(!styles.contains(['c', 'm', 'g', 'y', 'e']), "{styles}");
+    }
 }
 
 #[test]
 fn names_in_any_script_and_long_values_stay_in_their_columns() {
-    let choices = vec![Value::from("とても長い名前の最適化手法その一"), Value::from("a/very/long/path/to/a/pretrained/model/directory")];
+    let choices = vec![
+        Value::from("とても長い名前の最適化手法その一"),
+        Value::from("a/very/long/path/to/a/pretrained/model/directory"),
+        Value::from("مُعدَّل"),
+        Value::from("👩‍🔬\u{1b}[31m\u{202e}\u{7}"),
+    ];
     let space = Space::new(vec![
         dimension("学習率", Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap()),
         dimension("model", Distribution::choice(choices.clone()).unwrap()),
@@ -230,9 +342,11 @@ fn names_in_any_script_and_long_values_stay_in_their_columns() {
     let mut script = Script::new(&spec);
     for (number, choice) in (0..).zip(choices) {
         script.start(number, &[("学習率", 0.125.into()), ("model", choice)]);
-        script.report(number, &[0.5, 1e-12]);
+        script.report(number, &[0.5, [1e-12, f64::NAN, f64::INFINITY, f64::NEG_INFINITY][usize::try_from(number).unwrap()]]);
     }
-    insta::assert_snapshot!(frame(script, (80, 24)));
+    let shown = frame(script, (80, 24));
+    assert!(!shown.contains(|char: char| (char.is_control() && char != '\n') || char == '\u{202e}'));
+    insta::assert_snapshot!(shown);
 }
 
 #[test]
@@ -250,27 +364,70 @@ fn a_finished_study_stays_and_says_why() {
 }
 
 #[test]
-fn help_lies_over_the_table() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press(&[KeyCode::Char('?')]).frame());
-}
-
-#[test]
 fn killing_asks_first() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press(&[KeyCode::Down, KeyCode::Down, KeyCode::Down, KeyCode::Char('k')]).frame());
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press(&[KeyCode::Down, KeyCode::Down, KeyCode::Down, KeyCode::Char('x')]).frame());
 }
 
 #[test]
-fn details_show_everything_about_a_trial() {
-    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).press(&[KeyCode::Enter]).frame());
+fn a_filter_is_typed_and_what_is_wrong_with_it_is_said() {
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).typed("/optim=adamw valeu<1").frame());
 }
 
 #[test]
-fn no_size_makes_drawing_panic() {
-    for width in [1, 2, 5, 10, 20, 33, 40, 60, 79, 300] {
-        for height in [1, 2, 3, 5, 8, 10, 15, 16, 17, 70] {
-            for keys in [&[][..], &[KeyCode::Char('?')], &[KeyCode::Enter, KeyCode::End], &[KeyCode::Char('s')], &[KeyCode::Char('o'), KeyCode::End]]
-            {
-                Shown::new(mixed(), (width, height)).press(keys).frame();
+fn a_filtered_table_says_so() {
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).typed("/optim=adamw").press(&[KeyCode::Enter]).frame());
+}
+
+#[test]
+fn what_to_sort_by_is_chosen_from_a_list() {
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).typed("sa").frame());
+}
+
+#[test]
+fn what_is_sorted_by_stands_beside_the_value_where_columns_do_not_fit() {
+    insta::assert_snapshot!(Shown::new(mixed(), (60, 18)).typed("smomen").press(&[KeyCode::Enter, KeyCode::Right]).frame());
+}
+
+#[test]
+fn the_form_says_in_place_what_is_wrong() {
+    insta::assert_snapshot!(Shown::new(mixed(), (80, 24)).typed("e9").press(&[KeyCode::Down]).typed("x").frame());
+}
+
+#[test]
+fn the_log_is_searched_and_stands_at_what_was_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut shown = Shown::new(mixed(), (80, 24));
+    shown.files = directory.path().join("hpsearch.db");
+    let log = crate::paths::attempt_log(shown.state.spec(), &shown.files, TrialNumber(0), AttemptNumber(0));
+    std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+    let text: String = (0..200).map(|line| format!("\u{1b}[32mstep {line}\u{1b}[0m{}\n", if line == 70 { "  loss is nan" } else { "" })).collect();
+    std::fs::write(&log, text).unwrap();
+    let shown = shown.press(&[KeyCode::Enter, KeyCode::Char('o')]).typed("/NAN").press(&[KeyCode::Enter]).frame();
+    assert!(shown.contains("step 70  loss is nan") && shown.contains("1 of 1 lines with `NAN`"), "{shown}");
+    assert!(!shown.contains("[32m"), "{shown}");
+}
+
+#[test]
+fn no_size_and_no_key_makes_drawing_panic() {
+    let screens: [&[KeyCode]; 12] = [
+        &[],
+        &[KeyCode::Char('?'), KeyCode::End],
+        &[KeyCode::Enter, KeyCode::End],
+        &[KeyCode::Enter, KeyCode::Char('o'), KeyCode::Home],
+        &[KeyCode::Char('S')],
+        &[KeyCode::Char('r'), KeyCode::End, KeyCode::Right, KeyCode::Right],
+        &[KeyCode::Char('6'), KeyCode::Char('v'), KeyCode::Home],
+        &[KeyCode::Char('s'), KeyCode::Down],
+        &[KeyCode::Char('c'), KeyCode::Char(' ')],
+        &[KeyCode::Char('e'), KeyCode::Char('x')],
+        &[KeyCode::Char('/'), KeyCode::Char('x')],
+        &[KeyCode::Char('a'), KeyCode::Char('学')],
+    ];
+    let script = mixed();
+    for width in [1, 2, 5, 10, 20, 33, 40, 60, 79, 97, 300] {
+        for height in [1, 2, 3, 5, 8, 10, 15, 16, 17, 31, 70] {
+            for keys in screens {
+                Shown::new(script.clone(), (width, height)).press(keys);
             }
         }
     }
@@ -333,7 +490,7 @@ impl StorageReader for Counting {
 }
 
 #[test]
-fn of_ten_thousand_trials_only_the_page_is_loaded() {
+fn of_ten_thousand_trials_only_two_pages_are_loaded() {
     let mut script = Script::new(&spec());
     let created = |number| Event::TrialCreated {
         trial: TrialNumber(number),
@@ -342,13 +499,17 @@ fn of_ten_thousand_trials_only_the_page_is_loaded() {
     };
     script.append(&(0..10_000).map(created).collect::<Vec<_>>());
     let read = Arc::new(AtomicU64::new(0));
-    let counting = Counting { store: script.store.clone(), read: Arc::clone(&read) };
-    let mut state = State::new(TuiMode::Watching);
-    state.resize(screen::rows(Rect::new(0, 0, 80, 24), &state));
-    let snapshot = Snapshot::load(&counting, script.study, &mut state, &|_| HolderLife::Alive).unwrap();
-    assert_eq!(snapshot.summary.counts.total(), 10_000);
-    assert_eq!((read.load(Ordering::Relaxed), state.page()), (16, 16));
-    state.press(KeyEvent::new(KeyCode::End, KeyModifiers::NONE));
-    Snapshot::load(&counting, script.study, &mut state, &|_| HolderLife::Alive).unwrap();
-    assert_eq!((state.offset, read.load(Ordering::Relaxed)), (9_984, 32));
+    let mut shown = Shown::new(script, (80, 24));
+    shown.load();
+    let counting = Counting { store: shown.script.store.clone(), read: Arc::clone(&read) };
+    let mut source = Source::new(Box::new(counting), shown.script.study, PathBuf::new(), |_| HolderLife::Alive);
+    let seen = source.load(&Arc::new(shown.state.wanted())).unwrap();
+    assert_eq!(seen.summary.counts.total(), 10_000);
+    let page = shown.state.list.page();
+    assert_eq!(read.load(Ordering::Relaxed), 2 * page);
+    shown.state.see(seen);
+    shown.state.press(KeyEvent::new(KeyCode::End, KeyModifiers::NONE));
+    let seen = source.load(&Arc::new(shown.state.wanted())).unwrap();
+    shown.state.see(seen);
+    assert_eq!((shown.state.list.trial(), read.load(Ordering::Relaxed)), (Some(TrialNumber(9_999)), 4 * page));
 }

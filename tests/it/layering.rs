@@ -88,7 +88,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("clap_mangen", &["cli/man"]),
     ("sysinfo", &["monitor"]),
     ("nvml_wrapper", &["monitor"]),
-    ("jiff", &["cli"]),
+    // The journal tells the time of day.
+    ("jiff", &["cli", "tui"]),
     // The screen notices a signal that ends the program, so that the terminal is put back first.
     ("signal_hook", &["runner/signals", "cli/output", "cli/run", "tui"]),
     ("crossbeam_channel", &["runner", "worker", "cli/run"]),

@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-use hpsearch::event::Event;
+use hpsearch::event::{Event, Request};
+use hpsearch::storage::{Storage, StorageReader};
 use hpsearch::trial::{TrialNumber, TrialState};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
@@ -26,9 +27,10 @@ impl OnTerminal {
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_hpsearch"));
         command.args(["watch", "digits"]);
         command.cwd(scene.directory.path());
-        for (name, value) in [("LC_ALL", "C.UTF-8"), ("TERM", "xterm-256color")] {
+        for (name, value) in [("LC_ALL", "C.UTF-8"), ("TERM", "xterm-256color"), ("TZ", "UTC")] {
             command.env(name, value);
         }
+        command.env("XDG_STATE_HOME", scene.directory.path().join("state"));
         command.env_remove("HPSEARCH_STORE");
         let child = pair.slave.spawn_command(command).unwrap();
         let mut reader = pair.master.try_clone_reader().unwrap();
@@ -63,6 +65,15 @@ impl OnTerminal {
         self.wait_for(|screen| screen.contents().contains(text));
     }
 
+    fn resize(&mut self, rows: u16, cols: u16) {
+        self.master.resize(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).unwrap();
+        self.screen.screen_mut().set_size(rows, cols);
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.process_id().unwrap()
+    }
+
     fn leave(mut self) -> u32 {
         self.wait_for(|screen| !screen.alternate_screen() && !screen.hide_cursor());
         self.child.wait().unwrap().exit_code()
@@ -87,9 +98,8 @@ fn watch_follows_the_size_of_the_terminal_and_stays_after_the_end() {
     let mut scene = Scene::digits();
     let mut terminal = OnTerminal::watch(&scene);
     terminal.wait_for_text("best 0.18421");
-    terminal.master.resize(PtySize { rows: 12, cols: 40, pixel_width: 0, pixel_height: 0 }).unwrap();
-    terminal.screen.screen_mut().set_size(12, 40);
-    terminal.wait_for(|screen| screen.contents().lines().count() <= 12 && screen.contents().contains("Enter details"));
+    terminal.resize(12, 40);
+    terminal.wait_for(|screen| screen.contents().lines().count() <= 12 && screen.contents().contains("Enter open"));
     scene.append(&[Event::StudyFinished { reason: "enough".into() }]);
     terminal.wait_for_text("study finished: enough");
     terminal.press("q");
@@ -121,4 +131,121 @@ fn watch_leaves_when_its_terminal_is_closed() {
         assert!(Instant::now() < patience, "it stays without a terminal");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
+}
+
+/// The state letter of a process: `T` is stopped.
+fn process_state(pid: u32) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit(") ").next().unwrap().chars().next().unwrap()
+}
+
+#[test]
+fn a_session_goes_through_screens_filters_orders_and_requests() {
+    let mut scene = Scene::digits();
+    let mut terminal = OnTerminal::watch(&scene);
+    terminal.wait_for_text("1/4 trials");
+    // Trials: sort by a parameter, turn round, filter.
+    terminal.press("slearn\r");
+    terminal.wait_for_text("learning_rate▲");
+    terminal.press("r");
+    terminal.wait_for_text("learning_rate▼");
+    terminal.press("/state:running");
+    terminal.wait_for_text("1 of 4 trials");
+    terminal.press("\r");
+    terminal.wait_for_text("Enter open");
+    // Kill what runs; it is asked first, and the request is in the store.
+    terminal.press("x");
+    terminal.wait_for_text("kill trial 3?");
+    terminal.press("y");
+    terminal.wait_for_text("asked for trial 3 to be killed");
+    let study = scene.store.study("digits").unwrap().unwrap().id;
+    let pending: Vec<Request> = scene.store.pending_requests(study).unwrap().into_iter().map(|pending| pending.request).collect();
+    assert_eq!(pending, [Request::Kill { trial: TrialNumber(3) }]);
+    // A note is written at once, and comes back from the store.
+    terminal.press("alooks good\r");
+    terminal.wait_for_text("noted on trial 3");
+    terminal.press("\r");
+    terminal.wait_for_text("metrics");
+    terminal.resize(40, 120);
+    terminal.wait_for_text("log of attempt 0");
+    terminal.wait_for_text("looks good");
+    // All screens, and back.
+    for (key, text) in [("6", "note: looks good"), ("?", "keys: events"), ("\u{1b}", "note: looks good"), ("1", "1 of 4 trials")] {
+        terminal.press(key);
+        terminal.wait_for_text(text);
+    }
+    for key in ["3", "4", "5", "\t", "\t"] {
+        terminal.press(key);
+    }
+    terminal.press("\u{1b}");
+    terminal.wait_for_text("4 trials");
+    scene.append(&[Event::TrialFinished { trial: TrialNumber(3), state: TrialState::Complete, value: Some(0.0625), reason: None }]);
+    terminal.wait_for_text("best 0.0625");
+    terminal.press("q");
+    assert_eq!(terminal.leave(), 0);
+    // The order is kept for the next session.
+    let mut again = OnTerminal::watch(&scene);
+    again.wait_for_text("learning_rate▼");
+    again.press("q");
+    assert_eq!(again.leave(), 0);
+}
+
+#[test]
+fn suspending_gives_the_terminal_back_and_going_on_takes_it_again() {
+    let mut scene = Scene::digits();
+    let mut terminal = OnTerminal::watch(&scene);
+    terminal.wait_for_text("best 0.18421");
+    terminal.press("\u{1a}");
+    terminal.wait_for(|screen| !screen.alternate_screen() && !screen.hide_cursor());
+    let pid = terminal.pid();
+    let patience = Instant::now() + PATIENCE;
+    while process_state(pid) != 'T' {
+        assert!(Instant::now() < patience, "it does not stop");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    scene.append(&[Event::TrialFinished { trial: TrialNumber(3), state: TrialState::Complete, value: Some(0.125), reason: None }]);
+    terminal.resize(30, 100);
+    hpsearch::processes::signal(pid, rustix::process::Signal::CONT);
+    terminal.wait_for(vt100::Screen::alternate_screen);
+    terminal.wait_for_text("best 0.125");
+    terminal.press("q");
+    assert_eq!(terminal.leave(), 0);
+}
+
+#[test]
+fn what_is_pasted_is_not_taken_for_keys() {
+    let scene = Scene::digits();
+    let mut terminal = OnTerminal::watch(&scene);
+    terminal.wait_for_text("best 0.18421");
+    terminal.press("\u{1b}[200~Sy\u{1b}[201~");
+    terminal.press("/\u{1b}[200~state:pruned\u{1b}[201~");
+    terminal.wait_for_text("1 of 4 trials");
+    let study = scene.store.study("digits").unwrap().unwrap().id;
+    assert_eq!(scene.store.pending_requests(study).unwrap(), []);
+    terminal.press("\u{1b}");
+    terminal.wait_for_text("1/4 trials");
+    terminal.press("q");
+    assert_eq!(terminal.leave(), 0);
+}
+
+#[test]
+fn nothing_is_sent_while_nothing_changes_and_little_when_little_does() {
+    let mut scene = Scene::digits();
+    scene.append(&[Event::StudyFinished { reason: "enough".into() }, Event::RunnerStopped { reason: "finished".into(), ran_micros: 1 }]);
+    scene.leave();
+    let mut terminal = OnTerminal::watch(&scene);
+    terminal.wait_for_text("study finished: enough");
+    // What came with the first frame is taken in; then there is silence, for no clock runs.
+    while terminal.printed.recv_timeout(std::time::Duration::from_millis(700)).is_ok() {}
+    let quiet = terminal.printed.recv_timeout(std::time::Duration::from_millis(1_500));
+    assert!(quiet.is_err(), "{:?}", quiet.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
+    terminal.press("\u{1b}[B");
+    let mut sent = 0;
+    while let Ok(bytes) = terminal.printed.recv_timeout(std::time::Duration::from_millis(700)) {
+        sent += bytes.len();
+        terminal.screen.process(&bytes);
+    }
+    assert!((1..1_600).contains(&sent), "{sent} bytes for one row down");
+    terminal.press("q");
+    assert_eq!(terminal.leave(), 0);
 }

@@ -1,0 +1,222 @@
+//! Which columns the table of trials has: what each is called, whether it is shown, and what sorting by it means.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::query::SortKey;
+use crate::reporters::wording::one_line;
+use crate::study::StudySpec;
+
+/// What a column shows.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ColumnKey {
+    /// The place by value.
+    Rank,
+    /// The trial's number.
+    Trial,
+    /// Its state.
+    State,
+    /// Its value, or its last report.
+    Value,
+    /// The clock value of the last report.
+    Step,
+    /// The metric over the steps.
+    Curve,
+    /// The time spent on it.
+    Time,
+    /// Since when it runs, or how long ago it ended.
+    Age,
+    /// Another metric's last report.
+    Metric(String),
+    /// A parameter.
+    Param(String),
+    /// Where it ran last.
+    Device,
+    /// Attempts begun.
+    Attempts,
+    /// Its tags.
+    Tags,
+    /// Its last note.
+    Note,
+    /// Why it is in its state.
+    Reason,
+}
+
+impl ColumnKey {
+    /// All columns of a study, from left to right.
+    pub fn all(spec: &StudySpec, metrics: &[String]) -> Vec<ColumnKey> {
+        use ColumnKey::{Age, Attempts, Curve, Device, Metric, Note, Param, Rank, Reason, State, Step, Tags, Time, Trial, Value};
+        let objective = &spec.objective().metric;
+        let others = metrics.iter().filter(|metric| *metric != objective).cloned().map(Metric);
+        let params = spec.space.dimensions().iter().map(|dimension| Param(dimension.name.clone()));
+        [Rank, Trial, State, Value, Step, Curve, Time, Age]
+            .into_iter()
+            .chain(others)
+            .chain(params)
+            .chain([Device, Attempts, Tags, Note, Reason])
+            .collect()
+    }
+
+    /// The name under which the choice is kept.
+    fn word(&self) -> String {
+        match self {
+            ColumnKey::Rank => "rank".into(),
+            ColumnKey::Trial => "trial".into(),
+            ColumnKey::State => "state".into(),
+            ColumnKey::Value => "value".into(),
+            ColumnKey::Step => "step".into(),
+            ColumnKey::Curve => "curve".into(),
+            ColumnKey::Time => "time".into(),
+            ColumnKey::Age => "age".into(),
+            ColumnKey::Device => "device".into(),
+            ColumnKey::Attempts => "attempts".into(),
+            ColumnKey::Tags => "tags".into(),
+            ColumnKey::Note => "note".into(),
+            ColumnKey::Reason => "reason".into(),
+            ColumnKey::Metric(name) => format!("metric {name}"),
+            ColumnKey::Param(name) => format!("param {name}"),
+        }
+    }
+
+    /// The name on the screen.
+    pub fn title(&self, spec: &StudySpec) -> String {
+        match self {
+            ColumnKey::Value => one_line(&spec.objective().metric),
+            ColumnKey::Step => spec.step.as_str().to_owned(),
+            ColumnKey::Attempts => "tries".to_owned(),
+            ColumnKey::Metric(name) => one_line(name),
+            ColumnKey::Param(name) => one_line(short_name(name, spec)),
+            other => other.word(),
+        }
+    }
+
+    /// What the list of columns says about it.
+    pub fn about(&self, spec: &StudySpec) -> String {
+        match self {
+            ColumnKey::Rank => "place by value".to_owned(),
+            ColumnKey::Trial => "number".to_owned(),
+            ColumnKey::State => "queued, running, ...".to_owned(),
+            ColumnKey::Value => "what is searched for".to_owned(),
+            ColumnKey::Step => "of the last report".to_owned(),
+            ColumnKey::Curve => format!("{} over time", one_line(&spec.objective().metric)),
+            ColumnKey::Time => "spent on the trial".to_owned(),
+            ColumnKey::Age => "since it began or ended".to_owned(),
+            ColumnKey::Metric(_) => "metric, last report".to_owned(),
+            ColumnKey::Param(_) => "parameter".to_owned(),
+            ColumnKey::Device => "of the last attempt".to_owned(),
+            ColumnKey::Attempts => "attempts begun".to_owned(),
+            ColumnKey::Tags => "your words for it".to_owned(),
+            ColumnKey::Note => "your last note".to_owned(),
+            ColumnKey::Reason => "why it is in its state".to_owned(),
+        }
+    }
+
+    /// The order by this column, where there is one.
+    pub fn sort_key(&self) -> Option<SortKey> {
+        Some(match self {
+            ColumnKey::Rank | ColumnKey::Value => SortKey::Value,
+            ColumnKey::Trial => SortKey::Number,
+            ColumnKey::State => SortKey::State,
+            ColumnKey::Step => SortKey::Step,
+            ColumnKey::Time => SortKey::Seconds,
+            ColumnKey::Age => SortKey::Started,
+            ColumnKey::Metric(name) => SortKey::Metric(name.clone()),
+            ColumnKey::Param(name) => SortKey::Param(name.clone()),
+            ColumnKey::Curve | ColumnKey::Device | ColumnKey::Attempts | ColumnKey::Tags | ColumnKey::Note | ColumnKey::Reason => return None,
+        })
+    }
+
+    /// The column that shows what is sorted by.
+    pub fn of(sort: &SortKey) -> ColumnKey {
+        match sort {
+            SortKey::Value => ColumnKey::Value,
+            SortKey::Number => ColumnKey::Trial,
+            SortKey::Step => ColumnKey::Step,
+            SortKey::Seconds => ColumnKey::Time,
+            SortKey::State => ColumnKey::State,
+            SortKey::Started => ColumnKey::Age,
+            SortKey::Param(name) => ColumnKey::Param(name.clone()),
+            SortKey::Metric(name) => ColumnKey::Metric(name.clone()),
+        }
+    }
+
+    /// Whether it is shown as long as nobody says otherwise.
+    fn is_usual(&self) -> bool {
+        !matches!(self, ColumnKey::Age | ColumnKey::Metric(_) | ColumnKey::Device | ColumnKey::Attempts)
+    }
+
+    /// Whether the table cannot do without it.
+    pub fn is_fixed(&self) -> bool {
+        matches!(self, ColumnKey::Trial | ColumnKey::State | ColumnKey::Value)
+    }
+}
+
+/// The last part of a dotted name, where that says which parameter is meant.
+pub fn short_name<'a>(name: &'a str, spec: &StudySpec) -> &'a str {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let same = spec.space.dimensions().iter().filter(|other| other.name.rsplit('.').next() == Some(last)).count();
+    if same == 1 { last } else { name }
+}
+
+/// What a person chose: columns, and the order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Choices {
+    /// Columns shown or hidden against the usual, by the names under which they are kept.
+    columns: BTreeMap<String, bool>,
+    /// What is sorted by, as a word of the sort language.
+    pub sort: Option<String>,
+}
+
+impl Choices {
+    /// Whether `column` is shown.
+    pub fn shows(&self, column: &ColumnKey) -> bool {
+        column.is_fixed() || self.columns.get(&column.word()).copied().unwrap_or_else(|| column.is_usual())
+    }
+
+    /// Whether someone asked for it by name.
+    pub fn insists_on(&self, column: &ColumnKey) -> bool {
+        self.columns.get(&column.word()) == Some(&true)
+    }
+
+    /// Shows `column` if it is hidden, hides it if it is shown.
+    pub fn toggle(&mut self, column: &ColumnKey) {
+        if column.is_fixed() {
+            return;
+        }
+        let shown = !self.shows(column);
+        if shown == column.is_usual() {
+            self.columns.remove(&column.word());
+        } else {
+            self.columns.insert(column.word(), shown);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_against_the_usual_is_kept_and_its_return_is_forgotten() {
+        let mut choices = Choices::default();
+        let (curve, device) = (ColumnKey::Curve, ColumnKey::Device);
+        assert!(choices.shows(&curve) && !choices.shows(&device));
+        choices.toggle(&curve);
+        choices.toggle(&device);
+        assert!(!choices.shows(&curve) && choices.shows(&device));
+        let text = serde_json::to_string(&choices).unwrap();
+        assert_eq!(serde_json::from_str::<Choices>(&text).unwrap(), choices);
+        choices.toggle(&curve);
+        choices.toggle(&device);
+        assert_eq!(choices, Choices::default());
+    }
+
+    #[test]
+    fn what_a_trial_is_known_by_cannot_be_hidden() {
+        let mut choices = Choices::default();
+        choices.toggle(&ColumnKey::Trial);
+        assert!(choices.shows(&ColumnKey::Trial));
+    }
+}

@@ -1,0 +1,285 @@
+//! The journal as lines for people: read from its end, followed, and drawn with the newest at the bottom.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::look::Look;
+use super::state::State;
+use crate::event::{Answer, AttemptEnd, Event, Seq};
+use crate::reporters::wording::{attempt_end, count, micros, number, one_line, param, rough_duration, shorten, width};
+use crate::storage::{StorageError, StorageReader, StudyId};
+use crate::study::Extension;
+use crate::time::Timestamp;
+use crate::trial::{TrialNumber, TrialState};
+use crate::verdict::Verdict;
+
+/// How an entry is coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// Reports and what else is many: hidden unless asked for.
+    Report,
+    /// Of little interest.
+    Quiet,
+    /// What a person wants to know.
+    Plain,
+    /// A trial is in this state now.
+    Now(TrialState),
+    /// About the study as a whole.
+    Study,
+}
+
+/// An event in words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its place in the journal.
+    pub seq: Seq,
+    /// When.
+    pub at: Timestamp,
+    /// About which trial.
+    pub trial: Option<TrialNumber>,
+    /// How much it matters.
+    pub weight: Weight,
+    /// What happened.
+    pub text: String,
+}
+
+/// The last entries of a journal, caught up on demand.
+#[derive(Clone, Debug, Default)]
+pub struct Journal {
+    read: Option<Seq>,
+    /// Whether there are entries before these.
+    pub cut: bool,
+    /// Oldest first.
+    pub entries: Arc<Vec<Entry>>,
+}
+
+/// So many places of the journal are read at first, and so many entries are kept.
+const KEPT: usize = 20_000;
+/// Events read at once.
+const PAGE: u64 = 2_000;
+
+impl Journal {
+    /// Reads what was added.
+    pub fn catch_up(&mut self, reader: &dyn StorageReader, study: StudyId) -> Result<(), StorageError> {
+        let mut after = match self.read {
+            Some(read) => read,
+            None => {
+                let begin = Seq((last(reader, study)?.0 - i64::try_from(KEPT).unwrap_or(0)).max(0));
+                self.cut = begin > Seq(0);
+                begin
+            }
+        };
+        loop {
+            let events = reader.events_after(study, after, PAGE)?;
+            let Some((seq, ..)) = events.last() else {
+                self.read = Some(after);
+                return Ok(());
+            };
+            after = *seq;
+            let entries = Arc::make_mut(&mut self.entries);
+            entries.extend(events.iter().map(|(seq, at, event)| entry(*seq, *at, event)));
+            if entries.len() > 2 * KEPT {
+                entries.drain(..entries.len() - KEPT);
+                self.cut = true;
+            }
+        }
+    }
+}
+
+/// The last place of the study in the journal, found by halving: a journal is only read forwards.
+fn last(reader: &dyn StorageReader, study: StudyId) -> Result<Seq, StorageError> {
+    let goes_on = |seq: i64| reader.events_after(study, Seq(seq), 1).map(|events| !events.is_empty());
+    let mut beyond = 1;
+    while goes_on(beyond)? {
+        beyond *= 2;
+    }
+    let mut before = beyond / 2;
+    while beyond - before > 1 {
+        let middle = before + (beyond - before) / 2;
+        if goes_on(middle)? {
+            before = middle;
+        } else {
+            beyond = middle;
+        }
+    }
+    Ok(Seq(beyond))
+}
+
+fn entry(seq: Seq, at: Timestamp, event: &Event) -> Entry {
+    let (weight, text) = said(event);
+    Entry { seq, at, trial: event.trial(), weight, text: one_line(&text) }
+}
+
+/// What happened, without the trial's number, which stands before it.
+fn said(event: &Event) -> (Weight, String) {
+    use Weight::{Now, Plain, Quiet, Report, Study};
+    match event {
+        Event::RunnerStarted { pid, host, slots } => {
+            let mut devices: Vec<String> = slots.iter().map(|slot| slot.device.to_string()).collect();
+            devices.dedup();
+            (Study, format!("runner {pid} on {host} takes the study up: {} slots on {}", slots.len(), devices.join(", ")))
+        }
+        Event::RunnerStopped { reason, ran_micros } => (Study, format!("runner leaves after {}: {reason}", rough_duration(micros(*ran_micros)))),
+        Event::TrialCreated { params, origin, .. } => {
+            let pairs: Vec<String> = params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
+            (Plain, format!("{}: {}", super::detail::proposed(origin), pairs.join(" ")))
+        }
+        Event::AttemptStarted { attempt, slot, resume, until, .. } => {
+            let resumed = resume.as_ref().map(|(step, _)| format!(" from step {step}")).unwrap_or_default();
+            let until = until.map(|until| format!(" up to step {until}")).unwrap_or_default();
+            let again = if attempt.0 > 0 { format!(", attempt {attempt}") } else { String::new() };
+            (Now(TrialState::Running), format!("starts on {}{resumed}{until}{again}", slot.device))
+        }
+        Event::AttemptLaunched { pid, .. } => (Report, format!("is process {pid}")),
+        Event::Reported { step, metrics, .. } => {
+            let pairs: Vec<String> = metrics.iter().map(|(name, value)| format!("{name}={}", number(value))).collect();
+            (Report, format!("step {step}: {}", pairs.join(" ")))
+        }
+        Event::Decided { step, verdict, .. } => {
+            let reason = verdict.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
+            let weight = match verdict {
+                Verdict::Continue(_) => Quiet,
+                Verdict::Pause(_) => Now(TrialState::Paused),
+                Verdict::Stop(_) => Now(TrialState::Pruned),
+            };
+            (weight, format!("step {step}: {}{reason}", verdict.word()))
+        }
+        Event::CheckpointSaved { step, .. } => (Report, format!("saved a checkpoint at step {step}")),
+        Event::CheckpointDropped { .. } => (Report, "a checkpoint is no longer needed".to_owned()),
+        Event::AttemptEnded { end: AttemptEnd::Failed(cause), reason, .. } => {
+            let end = attempt_end(Some(&AttemptEnd::Failed(*cause)));
+            (Now(TrialState::Failed), format!("attempt {end}{}", because(reason.as_deref())))
+        }
+        Event::AttemptEnded { end, .. } => (Quiet, format!("attempt {}", attempt_end(Some(end)))),
+        Event::TrialQueued { reason, .. } => (Plain, format!("queued again: {reason}")),
+        Event::TrialPaused { reason, .. } => (Now(TrialState::Paused), format!("paused: {reason}")),
+        Event::TrialFinished { state, value, reason, .. } => {
+            let value = value.map(|value| format!(" with {}", number(value))).unwrap_or_default();
+            (Now(*state), format!("{}{value}{}", state.as_str(), because(reason.as_deref())))
+        }
+        Event::StudyFinished { reason } => (Study, format!("the study is finished: {reason}")),
+        Event::StudyReopened { reason } => (Study, format!("the study goes on: {reason}")),
+        Event::TrialContinued { until, from, .. } => (Plain, format!("was {}, goes on up to step {until}", from.as_str())),
+        Event::StudyPaused { reason } => (Study, format!("the study is paused: {reason}")),
+        Event::StudyResumed { reason } => (Study, format!("the study is resumed: {reason}")),
+        Event::BudgetExtended { by } => (Study, extended(*by)),
+        Event::Noted { trial: Some(_), text } => (Plain, format!("note: {text}")),
+        Event::Noted { trial: None, text } => (Study, format!("note: {text}")),
+        Event::Tagged { tag, present, .. } => (Plain, if *present { format!("tagged `{tag}`") } else { format!("no longer tagged `{tag}`") }),
+        Event::RequestServed { answer: Answer::Done(said), .. } => (Quiet, format!("asked for and done: {said}")),
+        Event::RequestServed { answer: Answer::Refused(why), .. } => (Study, format!("asked for and refused: {why}")),
+    }
+}
+
+fn extended(by: Extension) -> String {
+    let trials = (by.trials > 0).then(|| count(by.trials, "trial"));
+    let time = (!by.time.is_zero()).then(|| rough_duration(by.time));
+    let more: Vec<String> = trials.into_iter().chain(time).collect();
+    format!("the budget is raised by {}", more.join(" and "))
+}
+
+fn because(reason: Option<&str>) -> String {
+    reason.map(|reason| format!(": {reason}")).unwrap_or_default()
+}
+
+/// What the person sees of the journal.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JournalView {
+    /// Lines between the last one and the bottom of the screen; 0 follows.
+    pub below: usize,
+    /// Whether reports are shown.
+    pub reports: bool,
+    /// Only entries that hold this text.
+    pub text: String,
+}
+
+impl JournalView {
+    /// The entries that are shown, oldest first.
+    pub fn shown<'a>(&self, entries: &'a [Entry]) -> Vec<&'a Entry> {
+        let text = self.text.to_lowercase();
+        let holds = |entry: &Entry| {
+            text.is_empty() || entry.text.to_lowercase().contains(&text) || entry.trial.is_some_and(|trial| trial.to_string() == text)
+        };
+        entries.iter().filter(|entry| (self.reports || entry.weight != Weight::Report) && holds(entry)).collect()
+    }
+}
+
+/// Draws the entries above `state`'s place, the newest at the bottom; `state` learns how far it may scroll.
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, look: Look) {
+    let journal = state.seen.journal.clone();
+    let shown = state.journal.shown(&journal.entries);
+    let height = usize::from(area.height);
+    state.journal.below = state.journal.below.min(shown.len().saturating_sub(height));
+    let end = shown.len() - state.journal.below;
+    let visible = &shown[end.saturating_sub(height)..end];
+    if visible.is_empty() {
+        let text = if state.journal.text.is_empty() { "nothing has happened yet" } else { "nothing holds this text; Esc shows everything" };
+        let middle = Rect { y: area.y + area.height / 3, height: area.height.min(1), ..area };
+        frame.render_widget(Line::styled(text, look.dim()).centered(), middle.intersection(area));
+        return;
+    }
+    let room = usize::from(area.width);
+    let numbers = visible.iter().filter_map(|entry| entry.trial).map(|trial| trial.to_string().len()).max().unwrap_or(1);
+    let mut day = None;
+    for (row, entry) in (area.y..).zip(visible) {
+        let line = entry_line(entry, numbers, &mut day, &state.zone, room, look);
+        frame.render_widget(line, Rect { y: row, height: 1, ..area });
+    }
+}
+
+fn entry_line(entry: &Entry, numbers: usize, day: &mut Option<jiff::civil::Date>, zone: &TimeZone, room: usize, look: Look) -> Line<'static> {
+    let moment = jiff::Timestamp::from_microsecond(entry.at.0).unwrap_or_default().to_zoned(zone.clone());
+    // The day stands where it begins; the time would not tell two days apart.
+    let shown_day = if day.replace(moment.date()) == Some(moment.date()) { String::new() } else { moment.strftime("%m-%d").to_string() };
+    let head = format!(" {shown_day:>5} {}  ", moment.strftime("%H:%M:%S"));
+    let trial = entry.trial.map_or_else(String::new, |trial| format!("trial {trial}"));
+    let trial = format!("{trial:<width$}  ", width = numbers + 6);
+    let style = match entry.weight {
+        Weight::Report | Weight::Quiet => look.dim(),
+        Weight::Plain => Style::new(),
+        Weight::Now(state) => look.trial_state(state),
+        Weight::Study => look.strong(),
+    };
+    let text = shorten(&entry.text, room.saturating_sub(width(&head) + width(&trial) + 1), look.charset.cut());
+    Line::from(vec![Span::styled(head, look.dim()), Span::raw(trial), Span::styled(text, style)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Storage;
+
+    #[test]
+    fn only_the_end_of_a_long_journal_is_read_and_then_what_is_added() {
+        let mut script = crate::tui::tests::mixed();
+        for step in 9..KEPT as u64 + 2_000 {
+            script.report_at(5, step, 0.5);
+        }
+        let mut journal = Journal::default();
+        journal.catch_up(&script.store, script.study).unwrap();
+        assert!(journal.cut && journal.entries.len() <= KEPT, "{}", journal.entries.len());
+        let before = journal.entries.clone();
+        let lease = script.lease.clone();
+        let event = Event::StudyReopened { reason: "more \u{1b}[2J".into() };
+        script.store.append(&lease, Timestamp(0), &[event]).unwrap();
+        journal.catch_up(&script.store, script.study).unwrap();
+        assert_eq!(journal.entries.len(), before.len() + 1);
+        assert_eq!(journal.entries.last().unwrap().text, "the study goes on: more  [2J");
+    }
+
+    #[test]
+    fn a_short_journal_is_read_from_its_beginning() {
+        let script = crate::tui::tests::mixed();
+        let mut journal = Journal::default();
+        journal.catch_up(&script.store, script.study).unwrap();
+        assert!(!journal.cut);
+        assert_eq!(journal.entries[0].seq, Seq(1));
+        let view = JournalView { text: "RANK 3".into(), ..JournalView::default() };
+        assert_eq!(view.shown(&journal.entries).len(), 2);
+    }
+}

@@ -1,0 +1,209 @@
+//! The selected row of a list of trials that is loaded in parts and changes while it is looked at.
+
+use crate::trial::TrialNumber;
+
+/// How the selected row is kept when trials change places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// The first row, whichever trial is there.
+    First,
+    /// The trial that will be found on the selected row when it is loaded.
+    Take,
+    /// This trial, wherever it goes among the rows that are loaded.
+    Follow(TrialNumber),
+}
+
+/// A step of the selection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// So many rows down, or up.
+    By(i64),
+    /// So many pages down, or up.
+    Pages(i64),
+    /// The first row.
+    First,
+    /// The last row.
+    Last,
+}
+
+/// Where the selection is, and which rows are visible.
+#[derive(Clone, Debug, PartialEq)]
+pub struct List {
+    selected: u64,
+    offset: u64,
+    selection: Selection,
+    page: u64,
+    total: u64,
+    first_loaded: u64,
+    loaded: Vec<TrialNumber>,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        List { selected: 0, offset: 0, selection: Selection::First, page: 1, total: 0, first_loaded: 0, loaded: Vec::new() }
+    }
+}
+
+impl List {
+    /// The selected row, from 0.
+    pub fn selected(&self) -> u64 {
+        self.selected
+    }
+
+    /// The first visible row.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// How many rows are visible.
+    pub fn page(&self) -> u64 {
+        self.page
+    }
+
+    /// The rows to load, as offset and limit: the visible ones lie inside until the selection leaves a page.
+    pub fn window(&self) -> (u64, u64) {
+        (self.offset / self.page * self.page, 2 * self.page)
+    }
+
+    /// The screen now holds `rows` rows: the selected one stays among them.
+    pub fn resize(&mut self, rows: u64) {
+        self.page = rows.max(1);
+        self.keep_visible();
+    }
+
+    /// There are `total` rows, and `loaded` are those from `first` on: the selection follows its trial.
+    pub fn loaded(&mut self, total: u64, first: u64, loaded: Vec<TrialNumber>) {
+        (self.total, self.first_loaded, self.loaded) = (total, first, loaded);
+        if let Selection::Follow(trial) = self.selection {
+            match self.loaded.iter().position(|number| *number == trial) {
+                Some(row) => self.selected = self.first_loaded + u64::try_from(row).unwrap_or(0),
+                // It went too far: the row is kept, with the trial that is there now.
+                None => self.selection = Selection::Take,
+            }
+        }
+        self.keep_visible();
+        self.take();
+    }
+
+    /// The trial on the selected row, if it is loaded.
+    pub fn trial(&self) -> Option<TrialNumber> {
+        let row = usize::try_from(self.selected.checked_sub(self.first_loaded)?).ok()?;
+        self.loaded.get(row).copied()
+    }
+
+    /// Moves the selection.
+    pub fn go(&mut self, step: Step) {
+        let last = self.total.saturating_sub(1);
+        let page = i64::try_from(self.page).unwrap_or(i64::MAX);
+        self.selected = match step {
+            Step::By(rows) => self.selected.saturating_add_signed(rows).min(last),
+            Step::Pages(pages) => self.selected.saturating_add_signed(pages.saturating_mul(page)).min(last),
+            Step::First => 0,
+            Step::Last => last,
+        };
+        self.selection = if step == Step::First { Selection::First } else { Selection::Take };
+        self.keep_visible();
+        self.take();
+    }
+
+    /// Selects `trial` where it is among the loaded rows; whether it was found.
+    pub fn select(&mut self, trial: TrialNumber) -> bool {
+        let Some(row) = self.loaded.iter().position(|number| *number == trial) else {
+            return false;
+        };
+        self.selected = self.first_loaded + u64::try_from(row).unwrap_or(0);
+        self.selection = Selection::Follow(trial);
+        self.keep_visible();
+        true
+    }
+
+    /// To the first row, for another list: nothing is known of its rows yet.
+    pub fn restart(&mut self) {
+        *self = List { page: self.page, ..List::default() };
+    }
+
+    fn take(&mut self) {
+        if let (Selection::Take, Some(trial)) = (self.selection, self.trial()) {
+            self.selection = Selection::Follow(trial);
+        }
+    }
+
+    fn keep_visible(&mut self) {
+        self.selected = self.selected.min(self.total.saturating_sub(1));
+        self.offset = self.offset.min(self.selected).max((self.selected + 1).saturating_sub(self.page));
+        // A taller screen shows no empty rows while there are trials above.
+        self.offset = self.offset.min(self.total.saturating_sub(self.page));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(trials: impl Iterator<Item = u64>) -> List {
+        let mut list = List::default();
+        list.resize(10);
+        list.loaded(100, 0, trials.map(TrialNumber).collect());
+        list
+    }
+
+    #[test]
+    fn the_selection_follows_its_trial_and_the_first_row_stays_first() {
+        let reversed = || (0..20).rev().map(TrialNumber).collect::<Vec<_>>();
+        let mut untouched = list(0..20);
+        untouched.loaded(100, 0, reversed());
+        assert_eq!(untouched.trial(), Some(TrialNumber(19)));
+        let mut moved = list(0..20);
+        moved.go(Step::By(1));
+        moved.loaded(100, 0, reversed());
+        assert_eq!((moved.selected, moved.trial(), moved.offset), (18, Some(TrialNumber(1)), 9));
+    }
+
+    #[test]
+    fn moving_past_the_page_scrolls_and_stops_at_the_ends() {
+        let mut list = list(0..20);
+        list.go(Step::Pages(1));
+        assert_eq!((list.selected, list.offset), (10, 1));
+        list.go(Step::Last);
+        assert_eq!((list.selected, list.offset, list.trial()), (99, 90, None));
+        list.go(Step::By(1));
+        assert_eq!((list.selected, list.offset), (99, 90));
+        list.go(Step::First);
+        assert_eq!((list.selected, list.offset), (0, 0));
+    }
+
+    #[test]
+    fn what_is_visible_is_inside_the_window_that_is_loaded() {
+        let mut list = list(0..20);
+        for _ in 0..99 {
+            list.go(Step::By(1));
+            let (first, limit) = list.window();
+            assert!(first <= list.offset && list.offset + list.page <= first + limit, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn a_trial_that_went_too_far_leaves_its_row_selected() {
+        let mut list = list(0..20);
+        list.go(Step::By(3));
+        list.loaded(100, 0, (40..60).map(TrialNumber).collect());
+        assert_eq!((list.selected, list.trial()), (3, Some(TrialNumber(43))));
+    }
+
+    #[test]
+    fn a_taller_screen_shows_no_empty_rows_while_there_are_trials_above() {
+        let mut list = list(0..20);
+        list.go(Step::Last);
+        list.resize(40);
+        assert_eq!((list.selected, list.offset), (99, 60));
+    }
+
+    #[test]
+    fn nothing_happens_to_an_empty_list() {
+        let mut list = List::default();
+        for step in [Step::By(1), Step::By(-1), Step::Pages(3), Step::Last, Step::First] {
+            list.go(step);
+        }
+        assert_eq!((list.selected, list.offset, list.trial()), (0, 0, None));
+    }
+}

@@ -1,0 +1,116 @@
+//! The loader: a thread that owns the store's reading side and makes snapshots of what is wanted, so that no frame waits.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::snapshot::{Snapshot, Source, Wanted};
+use super::terminal::Waker;
+
+/// How often the store is asked whether anything changed: a question of microseconds.
+const TURN: Duration = Duration::from_millis(100);
+/// How often what is outside the store is looked at.
+const OUTSIDE: Duration = Duration::from_secs(1);
+/// A store that changes all the time is read no more often than this.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+/// After a load of some time, so many times that time passes before the next, unless a person waits for it.
+const PAUSE_FACTOR: u32 = 4;
+
+/// What the loader has to say.
+#[derive(Debug)]
+pub enum News {
+    /// What is known now.
+    Snapshot(Box<Snapshot>),
+    /// The store could not be read; it is tried again.
+    Trouble(String),
+}
+
+/// The near end of the loader.
+pub struct Loader {
+    wants: Sender<Arc<Wanted>>,
+    news: Receiver<News>,
+}
+
+/// The loader's thread ended: it panicked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoaderGone;
+
+impl Loader {
+    /// Starts the thread; `wanted` is what was loaded last. It ends when this end is dropped.
+    pub fn start(source: Source, wanted: Arc<Wanted>, waker: Waker) -> io::Result<Loader> {
+        let (wants, wants_there) = channel();
+        let (news_there, news) = channel();
+        let far = FarEnd { source, wanted, wants: wants_there, news: news_there, waker };
+        thread::Builder::new().name("loader".to_owned()).spawn(move || far.run())?;
+        Ok(Loader { wants, news })
+    }
+
+    /// Says what is wanted from now on.
+    pub fn want(&self, wanted: Arc<Wanted>) {
+        // A loader that is gone is noticed where its news are asked for.
+        let _ = self.wants.send(wanted);
+    }
+
+    /// The next news, if there are any.
+    pub fn news(&self) -> Result<Option<News>, LoaderGone> {
+        match self.news.try_recv() {
+            Ok(news) => Ok(Some(news)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(LoaderGone),
+        }
+    }
+}
+
+struct FarEnd {
+    source: Source,
+    wanted: Arc<Wanted>,
+    wants: Receiver<Arc<Wanted>>,
+    news: Sender<News>,
+    waker: Waker,
+}
+
+impl FarEnd {
+    fn run(mut self) {
+        let mut changed = false;
+        let mut next_load = Instant::now();
+        let mut next_look_outside = Instant::now() + OUTSIDE;
+        loop {
+            let asked = match self.wants.recv_timeout(TURN) {
+                Ok(wanted) => {
+                    // Only the last wish counts.
+                    self.wanted = self.wants.try_iter().last().unwrap_or(wanted);
+                    true
+                }
+                Err(RecvTimeoutError::Timeout) => false,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            match self.source.reader.changed() {
+                Ok(now) => changed |= now,
+                Err(error) => self.tell(News::Trouble(error.to_string())),
+            }
+            if Instant::now() >= next_look_outside {
+                changed |= self.source.changed_outside();
+                next_look_outside = Instant::now() + OUTSIDE;
+            }
+            if asked || (changed && Instant::now() >= next_load) {
+                let began = Instant::now();
+                let news = match self.source.load(&self.wanted) {
+                    Ok(snapshot) => News::Snapshot(Box::new(snapshot)),
+                    Err(error) => News::Trouble(error.to_string()),
+                };
+                changed = matches!(news, News::Trouble(_));
+                self.tell(news);
+                next_load = Instant::now() + (began.elapsed() * PAUSE_FACTOR).max(SHORTEST_PAUSE);
+            }
+        }
+    }
+
+    fn tell(&self, news: News) {
+        // Nobody to tell: the near end is gone, and the next wait ends this thread.
+        if self.news.send(news).is_ok() {
+            self.waker.wake();
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! A list to choose from, narrowed by typing: what to sort by, and which columns to show.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
+
+use super::columns::ColumnKey;
+use super::line::{Edited, LineEdit};
+
+/// What is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choosing {
+    /// One column to sort by.
+    Sort,
+    /// The columns to show.
+    Columns,
+}
+
+/// A line of the list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// The column.
+    pub key: ColumnKey,
+    /// Its name.
+    pub title: String,
+    /// A few words about it.
+    pub about: String,
+    /// Whether it is what is sorted by, or is shown.
+    pub on: bool,
+}
+
+/// The list, what was typed, and the selected line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picker {
+    /// What is chosen.
+    pub choosing: Choosing,
+    /// What was typed to find a line.
+    pub line: LineEdit,
+    items: Vec<Item>,
+    selected: usize,
+}
+
+/// What a key means for the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Picked {
+    /// Nothing beyond the list.
+    Nothing,
+    /// This column was chosen; the list is closed when one is enough.
+    Column(ColumnKey),
+    /// The list is closed.
+    Closed,
+}
+
+impl Picker {
+    /// A list with the first line that is on selected, where one is sought.
+    pub fn new(choosing: Choosing, items: Vec<Item>) -> Self {
+        let selected = if choosing == Choosing::Sort { items.iter().position(|item| item.on).unwrap_or(0) } else { 0 };
+        Picker { choosing, line: LineEdit::default(), items, selected }
+    }
+
+    /// The lines that hold what was typed, and which of them is selected.
+    pub fn visible(&self) -> (Vec<&Item>, usize) {
+        let typed = self.line.text().to_lowercase();
+        let visible: Vec<&Item> =
+            self.items.iter().filter(|item| item.title.to_lowercase().contains(&typed) || item.about.contains(&typed)).collect();
+        let selected = self.selected.min(visible.len().saturating_sub(1));
+        (visible, selected)
+    }
+
+    /// Takes a key in.
+    pub fn press(&mut self, key: KeyEvent) -> Picked {
+        let (visible, selected) = self.visible();
+        let chosen = visible.get(selected).map(|item| item.key.clone());
+        let last = visible.len().saturating_sub(1);
+        match (key.code, self.choosing) {
+            (KeyCode::Esc, _) => return Picked::Closed,
+            (KeyCode::Enter, Choosing::Columns) => return Picked::Closed,
+            (KeyCode::Enter, Choosing::Sort) | (KeyCode::Char(' '), Choosing::Columns) => {
+                return chosen.map_or(Picked::Nothing, |key| {
+                    self.turn(&key);
+                    Picked::Column(key)
+                });
+            }
+            (KeyCode::Up | KeyCode::BackTab, _) => self.selected = selected.saturating_sub(1),
+            (KeyCode::Down | KeyCode::Tab, _) => self.selected = (selected + 1).min(last),
+            (KeyCode::PageUp, _) => self.selected = selected.saturating_sub(10),
+            (KeyCode::PageDown, _) => self.selected = (selected + 10).min(last),
+            _ => {
+                if self.line.press(key) == Edited::Changed {
+                    self.selected = 0;
+                }
+            }
+        }
+        Picked::Nothing
+    }
+
+    fn turn(&mut self, key: &ColumnKey) {
+        if let Some(item) = self.items.iter_mut().find(|item| item.key == *key && !item.key.is_fixed()) {
+            item.on = !item.on;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::crossterm::event::KeyModifiers;
+
+    fn item(key: ColumnKey, on: bool) -> Item {
+        let title = format!("{key:?}").to_lowercase();
+        Item { key, title, about: String::new(), on }
+    }
+
+    fn press(picker: &mut Picker, codes: &[KeyCode]) -> Picked {
+        codes.iter().fold(Picked::Nothing, |_, code| picker.press(KeyEvent::new(*code, KeyModifiers::NONE)))
+    }
+
+    fn items() -> Vec<Item> {
+        vec![item(ColumnKey::Trial, true), item(ColumnKey::Curve, true), item(ColumnKey::Device, false)]
+    }
+
+    #[test]
+    fn typing_narrows_the_list_and_enter_chooses() {
+        let mut picker = Picker::new(Choosing::Sort, items());
+        assert_eq!(press(&mut picker, &[KeyCode::Char('c'), KeyCode::Down, KeyCode::Enter]), Picked::Column(ColumnKey::Device));
+        let mut none = Picker::new(Choosing::Sort, items());
+        assert_eq!(press(&mut none, &[KeyCode::Char('q'), KeyCode::Enter]), Picked::Nothing);
+    }
+
+    #[test]
+    fn columns_are_turned_on_and_off_until_the_list_is_closed() {
+        let mut picker = Picker::new(Choosing::Columns, items());
+        assert_eq!(press(&mut picker, &[KeyCode::Down, KeyCode::Char(' ')]), Picked::Column(ColumnKey::Curve));
+        assert!(!picker.visible().0[1].on);
+        assert_eq!(press(&mut picker, &[KeyCode::Enter]), Picked::Closed);
+    }
+}

@@ -1,0 +1,156 @@
+//! What changes the study or leaves it: requests to the runner, each with its word of confirmation, and marks.
+
+use ratatui::crossterm::event::KeyCode;
+
+use super::{Command, Course, Overlay, Question, State};
+use crate::event::Request;
+use crate::params::Params;
+use crate::trial::TrialState;
+use crate::tui::form::Form;
+use crate::tui::keys::Screen;
+use crate::tui::list::Step;
+use crate::tui::{TuiExit, TuiMode, clipboard};
+
+impl State {
+    pub(super) fn interrupt(&mut self) -> Command {
+        match (self.mode, &self.course) {
+            (TuiMode::Watching, _) | (_, Course::Over(_)) => Command::Leave(TuiExit::Left),
+            (TuiMode::Embedded, Course::Open) => self.stop(Question::StopAndLeave),
+            (TuiMode::Embedded, Course::Stopping) => Command::Leave(TuiExit::KillNow),
+        }
+    }
+
+    pub(super) fn quit(&mut self) -> Command {
+        match (self.mode, &self.course) {
+            (TuiMode::Watching, _) | (_, Course::Over(_)) => Command::Leave(TuiExit::Left),
+            (TuiMode::Embedded, Course::Stopping) => {
+                self.leave_when_over = true;
+                self.note("leaving as soon as the running trials have saved a checkpoint; Ctrl-C kills them")
+            }
+            (TuiMode::Embedded, Course::Open) => self.question(Question::StopAndLeave),
+        }
+    }
+
+    fn question(&mut self, question: Question) -> Command {
+        self.overlay = Some(Overlay::Question(question));
+        Command::Redraw
+    }
+
+    pub(super) fn ask_to_stop(&mut self) -> Command {
+        match self.course {
+            Course::Open => self.question(Question::Stop),
+            Course::Stopping => self.note("the study is stopping already"),
+            Course::Over(_) => self.note("the study is over"),
+        }
+    }
+
+    pub(super) fn ask_to_kill(&mut self) -> Command {
+        let state = self.subject_trial().map(|trial| trial.state);
+        match (&self.course, self.subject(), state) {
+            (Course::Over(_), ..) => self.note("the study is over: no trial is running"),
+            (_, None, _) => self.note("there is no trial to kill"),
+            (_, Some(trial), Some(state)) if state.is_finished() => self.note(format!("trial {trial} is {} already", state.as_str())),
+            (_, Some(trial), _) => self.question(Question::Kill(trial)),
+        }
+    }
+
+    pub(super) fn answer(&mut self, question: Question, key: KeyCode) -> Command {
+        match (key, question) {
+            (KeyCode::Char('y' | 'Y'), Question::Stop | Question::StopAndLeave) => self.stop(question),
+            (KeyCode::Char('y' | 'Y'), Question::Kill(trial)) => {
+                self.notice = Some(format!("asked for trial {trial} to be killed"));
+                Command::Ask(Request::Kill { trial })
+            }
+            (KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc | KeyCode::Enter, _) => Command::Redraw,
+            _ => {
+                // Neither yes nor no: it is asked still.
+                self.overlay = Some(Overlay::Question(question));
+                Command::Ignore
+            }
+        }
+    }
+
+    fn stop(&mut self, question: Question) -> Command {
+        self.overlay = None;
+        self.course = Course::Stopping;
+        self.leave_when_over |= question == Question::StopAndLeave;
+        self.notice = Some("stopping: running trials save a checkpoint and leave".to_owned());
+        Command::Ask(Request::Stop)
+    }
+
+    pub(super) fn pause_trial(&mut self) -> Command {
+        let Some((trial, state)) = self.subject_trial().map(|trial| (trial.number, trial.state)) else {
+            return self.note("there is no trial to pause");
+        };
+        match state {
+            TrialState::Queued | TrialState::Running => {
+                self.notice = Some(format!("asked for trial {trial} to be paused: it saves a checkpoint and leaves; p again lets it go on"));
+                Command::Ask(Request::PauseTrial { trial })
+            }
+            TrialState::Paused => {
+                self.notice = Some(format!("asked for trial {trial} to go on"));
+                Command::Ask(Request::ResumeTrial { trial })
+            }
+            TrialState::Complete | TrialState::Pruned | TrialState::Failed => self.note(format!("trial {trial} is {} already", state.as_str())),
+        }
+    }
+
+    pub(super) fn pause_study(&mut self) -> Command {
+        if matches!(self.course, Course::Over(_)) {
+            return self.note("the study is over");
+        }
+        if self.seen.summary.paused.is_some() {
+            self.notice = Some("asked for the study to go on".to_owned());
+            return Command::Ask(Request::ResumeStudy);
+        }
+        self.notice = Some("asked for the study to be paused: running trials save a checkpoint and leave; P again lets it go on".to_owned());
+        Command::Ask(Request::PauseStudy)
+    }
+
+    pub(super) fn open_form(&mut self) -> Command {
+        let Some(form) = self.subject_trial().map(|trial| Form::new(&self.spec().space, trial)) else {
+            return self.note("there is no trial to copy");
+        };
+        self.overlay = Some(Overlay::Form(form));
+        Command::Redraw
+    }
+
+    pub(super) fn enqueue(&mut self, params: Params) -> Command {
+        self.notice = Some("asked for the configuration to be run next".to_owned());
+        Command::Ask(Request::Enqueue { params })
+    }
+
+    pub(super) fn copy(&mut self) -> Command {
+        let Some((number, text)) = self.subject_trial().map(|trial| (trial.number, clipboard::configuration(trial))) else {
+            return self.note("there is no trial to copy");
+        };
+        self.notice = Some(format!("the configuration of trial {number} is in the clipboard, if the terminal allows it (OSC 52)"));
+        Command::Copy(text)
+    }
+
+    pub(super) fn mark(&mut self) -> Command {
+        let Some(trial) = self.subject() else {
+            return Command::Ignore;
+        };
+        match self.marked.iter().position(|marked| *marked == trial) {
+            Some(at) => drop(self.marked.remove(at)),
+            None => self.marked.push(trial),
+        }
+        if self.screen == Screen::Trials {
+            self.list.go(Step::By(1));
+        }
+        Command::Redraw
+    }
+
+    pub(super) fn select_best(&mut self) -> Command {
+        let Some((best, _)) = self.seen.summary.best else {
+            return self.note("no trial is complete yet");
+        };
+        if self.screen == Screen::Trial {
+            self.open(best);
+        } else if !self.list.select(best) {
+            return self.note(format!("the best trial, {best}, is not among these rows: sort by value with s, or take the filter away with Esc"));
+        }
+        Command::Redraw
+    }
+}

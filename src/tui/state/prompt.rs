@@ -1,0 +1,140 @@
+//! Lines to be typed: the filter, searches, notes and tags; what typing, Enter and Esc do to each.
+
+use super::{Command, Overlay, State};
+use crate::event::Request;
+use crate::query::Filter;
+use crate::trial::TrialNumber;
+use crate::tui::keys::Screen;
+use crate::tui::line::LineEdit;
+
+/// What a line is typed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Which trials are listed.
+    Filter,
+    /// What to find in the log.
+    LogSearch,
+    /// Which entries of the journal are shown.
+    JournalSearch,
+    /// A note on a trial.
+    Note,
+    /// A tag of a trial.
+    Tag,
+}
+
+/// A line that is being typed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prompt {
+    /// What for.
+    pub purpose: Purpose,
+    /// About which trial.
+    pub trial: Option<TrialNumber>,
+    /// What is typed.
+    pub line: LineEdit,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+    /// What it was before.
+    before: String,
+}
+
+impl Prompt {
+    /// What stands before the line.
+    pub fn label(&self) -> String {
+        match (self.purpose, self.trial) {
+            (Purpose::Filter, _) => "filter".to_owned(),
+            (Purpose::LogSearch, _) => "search the log".to_owned(),
+            (Purpose::JournalSearch, _) => "search".to_owned(),
+            (Purpose::Note, trial) => format!("note on trial {}", trial.unwrap_or_default()),
+            (Purpose::Tag, trial) => format!("tag trial {}", trial.unwrap_or_default()),
+        }
+    }
+
+    /// What may be typed, while nothing is wrong.
+    pub fn hint(&self) -> &'static str {
+        match self.purpose {
+            Purpose::Filter => "state:pruned  lr>1e-3  optim=adamw  tag:x  text  -not      Enter keeps, Esc undoes",
+            Purpose::LogSearch => "Enter searches upwards from the end; then n and N",
+            Purpose::JournalSearch => "text or the number of a trial; Enter keeps, Esc undoes",
+            Purpose::Note => "Enter writes it into the store",
+            Purpose::Tag => "one word; Enter sets it, or takes it off if it is there",
+        }
+    }
+}
+
+impl State {
+    pub(super) fn open_prompt(&mut self) {
+        let (purpose, before) = match self.screen {
+            Screen::Trial => (Purpose::LogSearch, self.trial.text.clone()),
+            Screen::Events => (Purpose::JournalSearch, self.journal.text.clone()),
+            _ => (Purpose::Filter, self.filter.text().to_owned()),
+        };
+        self.overlay = Some(Overlay::Prompt(Prompt { purpose, trial: None, line: LineEdit::new(before.clone()), problem: None, before }));
+    }
+
+    pub(super) fn prompt_about_trial(&mut self, purpose: Purpose) -> Command {
+        let Some(trial) = self.subject() else {
+            return self.note("there is no trial yet");
+        };
+        self.overlay = Some(Overlay::Prompt(Prompt { purpose, trial: Some(trial), line: LineEdit::default(), problem: None, before: String::new() }));
+        Command::Redraw
+    }
+
+    /// What is typed takes effect at once where that costs nothing to undo.
+    pub(super) fn typed(&mut self) {
+        let Some(Overlay::Prompt(prompt)) = &mut self.overlay else {
+            return;
+        };
+        let text = prompt.line.text().trim().to_owned();
+        prompt.problem = None;
+        match prompt.purpose {
+            Purpose::Filter => match Filter::parse_with(&text, &self.seen.summary.spec, &self.seen.metrics) {
+                Ok(filter) => self.set_filter(filter),
+                Err(error) => prompt.problem = Some(error.to_string()),
+            },
+            Purpose::JournalSearch => self.journal.text = text,
+            Purpose::LogSearch | Purpose::Note | Purpose::Tag => {}
+        }
+    }
+
+    /// Esc: as it was before.
+    pub(super) fn take_back(&mut self, prompt: Prompt) {
+        match prompt.purpose {
+            Purpose::Filter => {
+                // What was there before was taken then.
+                let before = Filter::parse_with(&prompt.before, &self.seen.summary.spec, &self.seen.metrics).unwrap_or_default();
+                self.set_filter(before);
+            }
+            Purpose::JournalSearch => self.journal.text = prompt.before,
+            Purpose::LogSearch | Purpose::Note | Purpose::Tag => {}
+        }
+    }
+
+    /// Enter.
+    pub(super) fn submit(&mut self, prompt: Prompt) -> Command {
+        let text = prompt.line.text().trim().to_owned();
+        match (prompt.purpose, prompt.trial) {
+            (Purpose::Filter, _) if prompt.problem.is_some() => {
+                self.overlay = Some(Overlay::Prompt(prompt));
+                Command::Redraw
+            }
+            (Purpose::Filter | Purpose::JournalSearch, _) => Command::Redraw,
+            (Purpose::LogSearch, _) => {
+                self.trial.text = text;
+                self.trial.found = usize::MAX;
+                if self.trial.text.is_empty() { Command::Redraw } else { self.next_match(false) }
+            }
+            (Purpose::Note | Purpose::Tag, None) => Command::Ignore,
+            (Purpose::Note | Purpose::Tag, Some(_)) if text.is_empty() => Command::Redraw,
+            (Purpose::Note, Some(trial)) => {
+                self.notice = Some(format!("noted on trial {trial}"));
+                Command::Ask(Request::Note { trial: Some(trial), text })
+            }
+            (Purpose::Tag, Some(trial)) => {
+                let present = !self.seen.trial(trial).is_some_and(|trial| trial.tags.contains(&text));
+                self.notice =
+                    Some(if present { format!("trial {trial} is tagged `{text}`") } else { format!("trial {trial} is no longer tagged `{text}`") });
+                Command::Ask(Request::Tag { trial: Some(trial), tag: text, present })
+            }
+        }
+    }
+}

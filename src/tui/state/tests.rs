@@ -1,0 +1,274 @@
+//! Keys on scripted studies: what each leads to.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::*;
+use crate::event::AttemptEnd;
+use crate::trial::TrialState;
+use crate::tui::tests::{Script, Shown, mixed};
+
+fn key(code: KeyCode) -> KeyEvent {
+    KeyEvent::new(code, KeyModifiers::NONE)
+}
+
+fn control(char: char) -> KeyEvent {
+    KeyEvent::new(KeyCode::Char(char), KeyModifiers::CONTROL)
+}
+
+fn shown() -> Shown {
+    let mut shown = Shown::new(mixed(), (80, 24));
+    shown.load();
+    shown
+}
+
+fn embedded() -> Shown {
+    let mut shown = shown();
+    shown.state.mode = TuiMode::Embedded;
+    shown
+}
+
+fn press(shown: &mut Shown, text: &str) -> Command {
+    let mut command = Command::Ignore;
+    for char in text.chars() {
+        let code = match char {
+            '\n' => KeyCode::Enter,
+            '\u{1b}' => KeyCode::Esc,
+            '↓' => KeyCode::Down,
+            '↑' => KeyCode::Up,
+            '→' => KeyCode::Right,
+            char => KeyCode::Char(char),
+        };
+        command = shown.state.press(key(code));
+        shown.load();
+    }
+    command
+}
+
+/// Trial 5 runs; by value it is on the fourth row.
+fn select(shown: &mut Shown, trial: u64) {
+    shown.load();
+    assert!(shown.state.list.select(TrialNumber(trial)));
+}
+
+#[test]
+fn watching_is_left_at_once_and_the_study_goes_on() {
+    for leaving in [key(KeyCode::Char('q')), control('c')] {
+        assert_eq!(shown().state.press(leaving), Command::Leave(TuiExit::Left));
+    }
+}
+
+#[test]
+fn leaving_an_embedded_study_asks_stops_and_leaves_when_it_is_over() {
+    let mut shown = embedded();
+    assert_eq!(press(&mut shown, "q"), Command::Redraw);
+    assert_eq!(shown.state.overlay, Some(Overlay::Question(Question::StopAndLeave)));
+    assert_eq!(press(&mut shown, "y"), Command::Ask(Request::Stop));
+    assert_eq!(shown.state.over("stopped".into()), Command::Leave(TuiExit::Left));
+}
+
+#[test]
+fn stopping_alone_leaves_the_screen_open() {
+    let mut shown = embedded();
+    press(&mut shown, "S");
+    assert_eq!(press(&mut shown, "y"), Command::Ask(Request::Stop));
+    assert_eq!(shown.state.over("stopped".into()), Command::Redraw);
+    assert_eq!(press(&mut shown, "q"), Command::Leave(TuiExit::Left));
+}
+
+#[test]
+fn a_second_interrupt_kills() {
+    let mut shown = embedded();
+    assert_eq!(shown.state.press(control('c')), Command::Ask(Request::Stop));
+    assert_eq!(shown.state.press(control('c')), Command::Leave(TuiExit::KillNow));
+}
+
+#[test]
+fn killing_is_confirmed_and_only_unfinished_trials_are_killed() {
+    let mut shown = shown();
+    select(&mut shown, 5);
+    press(&mut shown, "x");
+    assert_eq!(shown.state.overlay, Some(Overlay::Question(Question::Kill(TrialNumber(5)))));
+    assert_eq!(press(&mut shown, "n"), Command::Redraw);
+    press(&mut shown, "xy");
+    press(&mut shown, "x");
+    assert_eq!(press(&mut shown, "y"), Command::Ask(Request::Kill { trial: TrialNumber(5) }));
+    select(&mut shown, 0);
+    assert_eq!((press(&mut shown, "x"), &shown.state.overlay), (Command::Redraw, &None));
+}
+
+#[test]
+fn a_filter_is_applied_as_it_is_typed_undone_by_esc_and_kept_by_enter() {
+    let mut shown = shown();
+    press(&mut shown, "/state:pru");
+    assert!(matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.is_some()));
+    press(&mut shown, "ned");
+    assert_eq!(shown.state.seen.page.matching, 1);
+    press(&mut shown, "\u{1b}");
+    assert_eq!((shown.state.overlay.is_some(), shown.state.seen.page.matching), (false, 7));
+    press(&mut shown, "/learning_rate<1e-3\n");
+    assert_eq!((shown.state.overlay.is_some(), shown.state.seen.page.matching), (false, 3));
+    press(&mut shown, "\u{1b}");
+    assert!(shown.state.filter.is_all());
+}
+
+#[test]
+fn a_wrong_filter_is_not_taken_by_enter() {
+    let mut shown = shown();
+    press(&mut shown, "/value>x\n");
+    assert!(matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.is_some()));
+    assert_eq!(shown.state.filter.text(), "value", "the last that meant something");
+}
+
+#[test]
+fn sorting_is_chosen_by_name_turned_round_and_kept() {
+    let mut shown = shown();
+    assert_eq!(press(&mut shown, "slearn\n"), Command::Keep);
+    assert_eq!(shown.state.sort, SortKey::Param("learning_rate".into()));
+    let rates: Vec<f64> = shown.state.seen.page.trials.iter().filter_map(|trial| trial.params.get("learning_rate")?.as_number()).collect();
+    assert!(rates.is_sorted());
+    assert_eq!(press(&mut shown, "r"), Command::Keep);
+    assert_eq!(shown.state.choices.sort.as_deref(), Some("-params.learning_rate"));
+    let again = State::new(TuiMode::Watching, shown.state.seen.clone(), shown.state.choices.clone());
+    assert_eq!((again.sort, again.reverse), (SortKey::Param("learning_rate".into()), true));
+}
+
+#[test]
+fn every_order_that_can_be_chosen_is_kept() {
+    let shown = shown();
+    let spec = shown.state.spec();
+    for sort in ColumnKey::all(spec, &shown.state.seen.metrics).iter().filter_map(ColumnKey::sort_key) {
+        let mut state = shown.state.clone();
+        state.set_sort(sort.clone(), true);
+        let again = State::new(TuiMode::Watching, shown.state.seen.clone(), state.choices);
+        assert_eq!((again.sort, again.reverse), (sort, true));
+    }
+}
+
+#[test]
+fn the_order_moves_to_the_neighbouring_columns() {
+    let mut shown = shown();
+    press(&mut shown, ">");
+    assert_eq!(shown.state.sort, SortKey::Step);
+    press(&mut shown, "<<");
+    assert_eq!(shown.state.sort, SortKey::State);
+    press(&mut shown, "<<<<");
+    assert_eq!(shown.state.sort, SortKey::Number);
+}
+
+#[test]
+fn enter_opens_the_selected_trial_and_arrows_go_to_its_neighbours() {
+    let mut shown = shown();
+    press(&mut shown, "\n");
+    assert_eq!((shown.state.screen, shown.state.opened), (Screen::Trial, Some(TrialNumber(0))));
+    press(&mut shown, "→");
+    assert_eq!(shown.state.opened, Some(TrialNumber(4)));
+    assert_eq!(shown.state.seen.detail.as_ref().map(|detail| detail.trial.number), Some(TrialNumber(4)));
+    press(&mut shown, "\u{1b}");
+    assert_eq!((shown.state.screen, shown.state.list.trial()), (Screen::Trials, Some(TrialNumber(4))));
+}
+
+#[test]
+fn the_metric_of_the_chart_goes_round() {
+    let mut shown = shown();
+    press(&mut shown, "\nm");
+    assert_eq!(shown.state.trial.metric.as_deref(), Some("eval_accuracy"));
+    assert_eq!(shown.state.seen.field.metric, "eval_accuracy");
+    press(&mut shown, "m");
+    assert_eq!(shown.state.trial.metric, None);
+}
+
+#[test]
+fn an_edited_copy_of_a_trial_is_queued() {
+    let mut shown = shown();
+    press(&mut shown, "e");
+    shown.state.press(control('u'));
+    let Command::Ask(Request::Enqueue { params }) = press(&mut shown, "5e-3\n") else { panic!("{:?}", shown.state.overlay) };
+    assert_eq!(params.get("learning_rate"), Some(&5e-3.into()));
+    assert_eq!(params.get("model.num_layers"), Some(&2.into()));
+}
+
+#[test]
+fn notes_and_tags_are_asked_for() {
+    let mut shown = shown();
+    let trial = Some(TrialNumber(0));
+    assert_eq!(press(&mut shown, "abaseline 学\n"), Command::Ask(Request::Note { trial, text: "baseline 学".into() }));
+    assert_eq!(press(&mut shown, "tx\n"), Command::Ask(Request::Tag { trial, tag: "x".into(), present: true }));
+    assert_eq!(press(&mut shown, "a\n"), Command::Redraw, "an empty note is none");
+}
+
+#[test]
+fn a_running_trial_is_paused_and_the_study_too() {
+    let mut shown = shown();
+    select(&mut shown, 5);
+    assert_eq!(press(&mut shown, "p"), Command::Ask(Request::PauseTrial { trial: TrialNumber(5) }));
+    assert_eq!(press(&mut shown, "P"), Command::Ask(Request::PauseStudy));
+    select(&mut shown, 0);
+    assert_eq!(press(&mut shown, "p"), Command::Redraw, "it is complete");
+}
+
+#[test]
+fn marks_are_set_in_passing_and_forgotten_together() {
+    let mut shown = shown();
+    press(&mut shown, "  ");
+    assert_eq!(shown.state.marked, [TrialNumber(0), TrialNumber(4)]);
+    press(&mut shown, "u");
+    assert!(shown.state.marked.is_empty());
+}
+
+#[test]
+fn the_configuration_is_copied_as_toml() {
+    let Command::Copy(text) = press(&mut shown(), "y") else { panic!("nothing is copied") };
+    assert_eq!(text, "[[enqueue]]  # trial 0\nlearning_rate = 0.0003162277\nmodel.num_layers = 2\noptim = \"adamw\"\n");
+}
+
+#[test]
+fn pasted_letters_are_no_keys() {
+    let mut shown = shown();
+    assert_eq!(shown.state.paste("Sy"), Command::Ignore);
+    assert_eq!(shown.state.overlay, None);
+    press(&mut shown, "/");
+    shown.state.paste("state:pruned\n");
+    shown.load();
+    assert_eq!(shown.state.seen.page.matching, 1);
+}
+
+#[test]
+fn the_best_trial_is_found_from_anywhere_in_the_rows() {
+    let mut shown = shown();
+    press(&mut shown, "↓↓↓b");
+    assert_eq!(shown.state.list.trial(), Some(TrialNumber(0)));
+    press(&mut shown, "↓\nb");
+    assert_eq!(shown.state.opened, Some(TrialNumber(0)));
+}
+
+#[test]
+fn the_journal_is_followed_until_it_is_scrolled() {
+    let mut shown = shown();
+    press(&mut shown, "6");
+    assert_eq!((shown.state.screen, shown.state.journal.below), (Screen::Events, 0));
+    press(&mut shown, "v↑↑");
+    shown.frame();
+    assert_eq!(shown.state.journal.below, 2);
+    shown.state.press(key(KeyCode::End));
+    assert_eq!(shown.state.journal.below, 0);
+}
+
+#[test]
+fn the_selected_trial_stays_selected_while_others_overtake_it() {
+    let mut shown = shown();
+    press(&mut shown, "↓");
+    assert_eq!(shown.state.list.trial(), Some(TrialNumber(4)));
+    shown.script.end(5, AttemptEnd::Completed, TrialState::Complete, Some(0.01), None);
+    shown.load();
+    assert_eq!((shown.state.list.selected(), shown.state.list.trial()), (2, Some(TrialNumber(4))));
+}
+
+#[test]
+fn keys_on_an_empty_study_do_no_harm() {
+    let mut shown = Shown::new(Script::new(&crate::tui::tests::spec()), (80, 24));
+    for char in "\n\u{1b}2\u{1b}3456\u{1b}1 /x\n\u{1b}soc\u{1b}<>rubyxpeatnNmv\u{1b}↓↑→Ghjkl".chars() {
+        press(&mut shown, &char.to_string());
+        shown.frame();
+    }
+    assert_eq!(shown.state.list.trial(), None);
+}

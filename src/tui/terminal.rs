@@ -1,0 +1,229 @@
+//! The terminal: taken, given back on every way out, and waited on together with signals and news from the loader.
+
+use std::io::{self, BufWriter, Read, Stdout, Write};
+use std::os::unix::net::UnixStream;
+use std::panic;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use signal_hook::SigId;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
+use signal_hook::low_level::unregister;
+
+use super::TuiMode;
+
+/// Whether the screens hold the terminal: a panic anywhere in the process gives it back before it says what happened.
+static HELD: AtomicBool = AtomicBool::new(false);
+
+/// What frames are drawn on. Everything of a frame goes out in one write.
+pub type Canvas = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
+
+/// The terminal while it is held; dropping gives it back.
+pub struct Held {
+    /// What frames are drawn on.
+    pub canvas: Canvas,
+}
+
+impl Held {
+    /// Takes the terminal: raw keys, a screen of its own.
+    pub fn take() -> io::Result<Held> {
+        give_back_on_panic();
+        enter()?;
+        match blank() {
+            Ok(canvas) => Ok(Held { canvas }),
+            Err(error) => {
+                give_back();
+                Err(error)
+            }
+        }
+    }
+
+    /// Forgets what was drawn: the next frame draws every cell. ratatui's own `clear` asks the terminal where its cursor is,
+    /// and waits for the answer.
+    pub fn clear(&mut self) -> io::Result<()> {
+        execute!(io::stdout(), Clear(ClearType::All))?;
+        self.canvas = blank()?;
+        Ok(())
+    }
+
+    /// Whether it still is held: a panic in another thread has given it back.
+    pub fn is_held(&self) -> bool {
+        HELD.load(Ordering::Relaxed)
+    }
+
+    /// Gives the terminal back, stops this process as the shell expects it, and takes the terminal when it goes on.
+    pub fn suspend(&mut self) -> io::Result<()> {
+        give_back();
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
+        enter()?;
+        // Whatever is on the screen now, it is not what was drawn last.
+        self.clear()
+    }
+
+    /// Sends text to the terminal past the frames: for the clipboard.
+    pub fn send(&mut self, text: &str) -> io::Result<()> {
+        let out = self.canvas.backend_mut();
+        out.write_all(text.as_bytes())?;
+        Write::flush(out)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn blank() -> io::Result<Canvas> {
+    Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(1 << 16, io::stdout())))
+}
+
+fn enter() -> io::Result<()> {
+    HELD.store(true, Ordering::Relaxed);
+    let taken = enable_raw_mode().and_then(|()| execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste));
+    if taken.is_err() {
+        give_back();
+    }
+    taken
+}
+
+/// Nothing can be done, or said, about a terminal that cannot be given back (it was closed).
+fn give_back() {
+    if HELD.swap(false, Ordering::Relaxed) {
+        let _ = disable_raw_mode();
+        let _ = execute!(io::stdout(), DisableBracketedPaste, LeaveAlternateScreen, Show);
+    }
+}
+
+fn give_back_on_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |panicked| {
+            give_back();
+            before(panicked);
+        }));
+    });
+}
+
+/// Wakes whoever waits for the terminal.
+pub struct Waker(UnixStream);
+
+impl Waker {
+    /// Wakes; a waiter that was woken already needs no second time.
+    pub fn wake(&self) {
+        let _full_is_awake = (&self.0).write(&[0]);
+    }
+}
+
+/// Signals as flags, and one wait for keys, signals and news.
+pub struct Alarm {
+    leave: Arc<AtomicBool>,
+    hang_up: Arc<AtomicBool>,
+    suspend: Arc<AtomicBool>,
+    over: Arc<AtomicBool>,
+    registered: Vec<SigId>,
+    bell: UnixStream,
+    waker: UnixStream,
+}
+
+/// What the waiting was ended by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// Keys, a signal, news or the time.
+    Something,
+    /// The terminal was closed.
+    Gone,
+}
+
+impl Alarm {
+    /// Listens to signals. An embedding runner has its own ears for SIGINT and SIGTERM: it then ends the study in order.
+    pub fn new(mode: TuiMode) -> io::Result<Alarm> {
+        let (bell, waker) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        waker.set_nonblocking(true)?;
+        let mut alarm = Alarm {
+            leave: Arc::default(),
+            hang_up: Arc::default(),
+            suspend: Arc::default(),
+            over: Arc::default(),
+            registered: Vec::new(),
+            bell,
+            waker,
+        };
+        if mode == TuiMode::Watching {
+            for signal in [SIGTERM, SIGINT] {
+                alarm.flag(signal, &alarm.leave.clone())?;
+            }
+        }
+        alarm.flag(SIGHUP, &alarm.hang_up.clone())?;
+        // Once the screens are left, Ctrl-Z is the system's again. The handlers themselves cannot be taken away.
+        for signal in [SIGTSTP, SIGHUP] {
+            // Never unregistered: without it the signal would do nothing at all.
+            let _for_ever = signal_hook::flag::register_conditional_default(signal, Arc::clone(&alarm.over))?;
+        }
+        alarm.flag(SIGTSTP, &alarm.suspend.clone())?;
+        for signal in [SIGWINCH, SIGCONT] {
+            alarm.registered.push(signal_hook::low_level::pipe::register(signal, alarm.waker.try_clone()?)?);
+        }
+        Ok(alarm)
+    }
+
+    fn flag(&mut self, signal: i32, flag: &Arc<AtomicBool>) -> io::Result<()> {
+        let flag = signal_hook::flag::register(signal, Arc::clone(flag))?;
+        let bell = signal_hook::low_level::pipe::register(signal, self.waker.try_clone()?)?;
+        self.registered.extend([flag, bell]);
+        Ok(())
+    }
+
+    /// For threads with news.
+    pub fn waker(&self) -> io::Result<Waker> {
+        Ok(Waker(self.waker.try_clone()?))
+    }
+
+    /// Whether a signal asks to leave.
+    pub fn told_to_leave(&self) -> bool {
+        self.leave.load(Ordering::Relaxed)
+    }
+
+    /// Whether the terminal was closed.
+    pub fn hung_up(&self) -> bool {
+        self.hang_up.load(Ordering::Relaxed)
+    }
+
+    /// Whether a signal asks to suspend; asked once.
+    pub fn told_to_suspend(&self) -> bool {
+        self.suspend.swap(false, Ordering::Relaxed)
+    }
+
+    /// Waits for keys, a signal, news or `most`. crossterm cannot be asked: a terminal that was closed reads as ready for
+    /// ever, and its `poll` never comes back from that.
+    pub fn wait(&mut self, most: Option<Duration>) -> Woken {
+        use rustix::event::{PollFd, PollFlags};
+        let stdin = io::stdin();
+        let mut ready = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&self.bell, PollFlags::IN)];
+        let most = most.and_then(|most| rustix::event::Timespec::try_from(most).ok());
+        // Interrupted by a signal: what it was is looked for by the caller.
+        let _interrupted = rustix::event::poll(&mut ready, most.as_ref());
+        let gone = ready[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
+        let mut rung = [0; 64];
+        while matches!((&self.bell).read(&mut rung), Ok(1..)) {}
+        if gone { Woken::Gone } else { Woken::Something }
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        for id in self.registered.drain(..) {
+            unregister(id);
+        }
+    }
+}
