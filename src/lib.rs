@@ -49,7 +49,7 @@
 //! | | [`processes`] | process trees of Linux: who lives, and killing all of it |
 //! | | [`monitor`] | what the machine's devices are and do |
 //! | | [`runner`] | the one loop: waits, asks the engine, writes, then acts |
-//! | | [`reporters`], [`tui`] | lines and tables for people and programs; the live leaderboard |
+//! | | [`reporters`], [`tui`] | lines and tables for people and programs; the live screens |
 //! | | [`export`] | the best trial as a directory, written all or nothing |
 //! | 3' the child | [`worker`] | the process that carries out jobs and dies with its runner |
 //! | | [`trainer`] | the built-in trainer: the only home of burn and tokenizers; sees `arguments` and nothing else |

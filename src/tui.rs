@@ -3,7 +3,9 @@
 pub mod chart;
 mod clipboard;
 mod columns;
+pub mod compare;
 mod detail;
+pub mod devices;
 mod form;
 mod header;
 mod journal;
@@ -18,6 +20,7 @@ mod overlay;
 mod picker;
 mod preferences;
 mod screen;
+pub mod search;
 mod snapshot;
 mod state;
 mod terminal;

@@ -89,13 +89,15 @@ impl Axis {
     }
 
     fn range(&self, values: impl IntoIterator<Item = f64>) -> Option<Range> {
-        let ends = self.ends.and_then(|(low, high)| Range::new(low, high, self.scale));
-        ends.or_else(|| Range::over(values, &self.keep, self.scale, self.cut))
+        let range = Range::over(values, &self.keep, self.scale, self.cut)?;
+        Some(self.ends.and_then(|(low, high)| Range::new(low, high, self.scale)).unwrap_or(range))
     }
 
     fn ticks(&self, range: &Range, most: usize) -> Vec<Tick> {
         if self.names.is_empty() {
-            return range.ticks(most, self.whole);
+            let ticks = range.ticks(most, self.whole);
+            // One tick alone tells no scale.
+            return if ticks.len() < 2 { range.ticks(2 * most, self.whole) } else { ticks };
         }
         self.names.iter().filter_map(|(value, name)| Some(Tick { at: range.place(*value)?, label: name.clone() })).collect()
     }

@@ -59,7 +59,7 @@ const MODULES: &[Module] = &[
     ("processes", World, &[]),
     ("reporters", World, &[]),
     ("monitor", World, &[]),
-    ("tui", World, &["reporters"]),
+    ("tui", World, &["monitor", "reporters"]),
     ("export", World, &[]),
     ("runner", World, &["processes", "reporters"]),
     ("trainer", Child, &["arguments"]),

@@ -46,6 +46,9 @@ impl Range {
             Cut::Nothing => ends(&places),
             Cut::Outliers => ends_without_outliers(&mut places),
         };
+        if places.is_empty() {
+            return None;
+        }
         for place in keep.iter().filter_map(|value| on_axis(*value, scale)) {
             (low, high) = (low.min(place), high.max(place));
         }

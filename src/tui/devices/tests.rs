@@ -1,0 +1,83 @@
+//! The devices screen as it looks, with a machine made of plain data.
+
+use super::*;
+use crate::monitor::{NoGpus, Processor};
+use crate::reporters::sparkline::Charset;
+use crate::tui::look::Palette;
+
+const COLOURS: Look = Look { charset: Charset::Unicode, palette: Palette::Colours };
+const PLAIN: Look = Look { charset: Charset::Ascii, palette: Palette::Monochrome };
+const GIB: u64 = 1 << 30;
+
+fn drawn(data: &DevicesData, (width, height): (u16, u16), look: Look) -> String {
+    let area = Rect::new(0, 0, width, height);
+    let mut buffer = Buffer::empty(area);
+    draw(&mut buffer, area, data, 0, look);
+    let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol().to_owned()).collect::<String>();
+    (0..height).map(|y| row(y).trim_end().to_owned() + "\n").collect::<String>().trim_end().to_owned() + "\n"
+}
+
+fn processor() -> Processor {
+    Processor { name: "AMD EPYC 9654".into(), cores: 16, utilisation: Some(0.42), memory: Memory { used: 31 * GIB, total: 128 * GIB } }
+}
+
+fn h100(index: u32) -> Gpu {
+    Gpu {
+        index,
+        cuda: Some(index),
+        name: "NVIDIA H100 80GB HBM3".into(),
+        memory: Some(Memory { used: 31 * GIB, total: 80 * GIB }),
+        utilisation: Some(0.97),
+        temperature: Some(54),
+        power: Some(512.3),
+        power_limit: Some(700.0),
+        ..Gpu::default()
+    }
+}
+
+fn busy() -> DevicesData {
+    let tree = TreeLoad { cores: Some(1.02), memory: 3 * GIB, processes: 2 };
+    let seat = |slot, trial| Seat { slot, trial: TrialNumber(trial), step: Some(4), running: Duration::from_secs(75), tree: Some(tree) };
+    let hidden = Gpu { cuda: None, trouble: Some("hidden by CUDA_VISIBLE_DEVICES".into()), ..h100(1) };
+    let samples = (0..30).map(|index| f64::from(index % 7) / 7.0).collect();
+    DevicesData {
+        machine: Machine { processor: processor(), gpus: Ok(vec![h100(0), hidden]), trees: BTreeMap::new() },
+        devices: vec![
+            DeviceLoad { device: Device::Cpu, seats: Vec::new(), pace: None, busy: vec![0.4] },
+            DeviceLoad {
+                device: Device::Cuda(0),
+                seats: vec![seat(0, 12), Seat { step: None, tree: None, ..seat(1, 1_234) }],
+                pace: Some(Pace { trials_per_hour: 41.27, steps_per_second: 0.0123 }),
+                busy: samples,
+            },
+        ],
+        clock: "epoch",
+    }
+}
+
+#[test]
+fn devices_with_their_trials() {
+    insta::assert_snapshot!(drawn(&busy(), (120, 20), COLOURS));
+}
+
+#[test]
+fn devices_on_a_small_terminal_in_ascii() {
+    insta::assert_snapshot!(drawn(&busy(), (60, 20), PLAIN));
+}
+
+#[test]
+fn a_machine_without_a_gpu_says_so() {
+    let machine = Machine { processor: processor(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };
+    let devices = vec![DeviceLoad { device: Device::Cpu, seats: Vec::new(), pace: None, busy: Vec::new() }];
+    insta::assert_snapshot!(drawn(&DevicesData { machine, devices, clock: "step" }, (80, 10), COLOURS));
+}
+
+#[test]
+fn no_size_makes_drawing_panic() {
+    let data = busy();
+    for width in 0..50 {
+        for height in 0..12 {
+            drawn(&data, (width, height), COLOURS);
+        }
+    }
+}

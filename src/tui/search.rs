@@ -1,0 +1,239 @@
+//! How the search goes: the best value so far, the value against each parameter, and the rungs of the pruner.
+
+mod history;
+mod rungs;
+mod slices;
+#[cfg(test)]
+pub(super) mod tests;
+
+use std::collections::BTreeMap;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::look::Look;
+use crate::metric::{Direction, Score};
+use crate::query::{SortKey, TrialQuery};
+use crate::reporters::wording::shorten;
+use crate::space::{Dimension, Scale};
+use crate::storage::{Outcome, OutcomeCursor, StorageError, StorageReader, StudyId};
+use crate::study::StudySpec;
+use crate::time::Timestamp;
+use crate::trial::{Trial, TrialNumber, TrialState};
+pub use rungs::Decided;
+
+/// What of the search is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SearchView {
+    /// The best value so far, over trials and over time.
+    #[default]
+    History,
+    /// The value against each parameter.
+    Slices,
+    /// What the pruner decided, step by step.
+    Rungs,
+}
+
+impl SearchView {
+    /// All of them, in their order.
+    pub const ALL: [SearchView; 3] = [SearchView::History, SearchView::Slices, SearchView::Rungs];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SearchView::History => "history",
+            SearchView::Slices => "parameters",
+            SearchView::Rungs => "rungs",
+        }
+    }
+
+    /// The one after it, in a circle.
+    pub fn next(self) -> SearchView {
+        match self {
+            SearchView::History => SearchView::Slices,
+            SearchView::Slices => SearchView::Rungs,
+            SearchView::Rungs => SearchView::History,
+        }
+    }
+}
+
+/// A trial as far as charts need it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Dot {
+    state: TrialState,
+    /// Its value; of a trial without one its last report, NaN without a report.
+    value: f64,
+    finished: Option<Timestamp>,
+    created: Timestamp,
+}
+
+/// What is known of the search. It is kept between looks: after the first one only what has changed is read.
+#[derive(Clone, Debug)]
+pub struct SearchData {
+    /// The study.
+    pub spec: StudySpec,
+    /// How much each parameter matters, the most important first, where that was computed.
+    pub importances: Vec<(String, f64)>,
+    cursor: OutcomeCursor,
+    /// By number.
+    dots: Vec<Dot>,
+    /// For each dimension a place on its axis for each trial; NaN where the parameter is not active.
+    places: Vec<Vec<f64>>,
+    decided: BTreeMap<TrialNumber, Vec<Decided>>,
+    best: Option<TrialNumber>,
+}
+
+/// More changed trials than this are read in pages.
+const FEW: usize = 64;
+/// Trials of a page.
+const PAGE: u64 = 2_000;
+
+impl SearchData {
+    /// Reads all of a study.
+    pub fn load(reader: &dyn StorageReader, study: StudyId) -> Result<SearchData, StorageError> {
+        let spec = reader.summary(study)?.spec;
+        let places = spec.space.dimensions().iter().map(|_| Vec::new()).collect();
+        let mut data = SearchData {
+            spec,
+            importances: Vec::new(),
+            cursor: OutcomeCursor::default(),
+            dots: Vec::new(),
+            places,
+            decided: BTreeMap::new(),
+            best: None,
+        };
+        data.refresh(reader, study)?;
+        Ok(data)
+    }
+
+    /// Reads what has changed since; whether anything had.
+    pub fn refresh(&mut self, reader: &dyn StorageReader, study: StudyId) -> Result<bool, StorageError> {
+        let spec = reader.summary(study)?.spec;
+        if spec != self.spec {
+            *self = SearchData::load(reader, study)?;
+            return Ok(true);
+        }
+        let (outcomes, cursor) = reader.outcomes(study, self.cursor)?;
+        if outcomes.is_empty() {
+            return Ok(false);
+        }
+        for outcome in &outcomes {
+            self.take(outcome);
+        }
+        self.read_decisions(reader, study, &outcomes)?;
+        self.cursor = cursor;
+        self.find_best();
+        Ok(true)
+    }
+
+    fn take(&mut self, outcome: &Outcome) {
+        let index = outcome.number.index();
+        let dot = Dot {
+            state: outcome.state,
+            value: outcome.value.or(outcome.last_value).unwrap_or(f64::NAN),
+            finished: outcome.finished,
+            created: outcome.created,
+        };
+        if index >= self.dots.len() {
+            let nothing = Dot { state: TrialState::Queued, value: f64::NAN, finished: None, created: outcome.created };
+            self.dots.resize(index + 1, nothing);
+            self.places.iter_mut().for_each(|places| places.resize(index + 1, f64::NAN));
+        }
+        self.dots[index] = dot;
+        for (places, dimension) in self.places.iter_mut().zip(self.spec.space.dimensions()) {
+            let place = outcome.params.get(&dimension.name).and_then(|value| dimension.distribution.to_internal(value));
+            places[index] = place.unwrap_or(f64::NAN);
+        }
+    }
+
+    /// Decisions come with whole trials only. A study without a pruner has none, and is spared the reading.
+    fn read_decisions(&mut self, reader: &dyn StorageReader, study: StudyId, changed: &[Outcome]) -> Result<(), StorageError> {
+        if self.spec.pruner.name == "none" {
+            return Ok(());
+        }
+        if changed.len() <= FEW {
+            for outcome in changed {
+                if let Some(trial) = reader.trial(study, outcome.number)? {
+                    self.take_decisions(&trial);
+                }
+            }
+            return Ok(());
+        }
+        let mut offset = 0;
+        loop {
+            let page = reader.trials(study, &TrialQuery::all(SortKey::Number).page(offset, PAGE))?;
+            page.iter().for_each(|trial| self.take_decisions(trial));
+            if (page.len() as u64) < PAGE {
+                return Ok(());
+            }
+            offset += PAGE;
+        }
+    }
+
+    fn take_decisions(&mut self, trial: &Trial) {
+        let decided = rungs::decided(trial);
+        if !decided.is_empty() {
+            self.decided.insert(trial.number, decided);
+        }
+    }
+
+    fn find_best(&mut self) {
+        let direction = self.direction();
+        let complete = (0..).zip(&self.dots).filter(|(_, dot)| dot.state == TrialState::Complete && !dot.value.is_nan());
+        self.best = complete.min_by_key(|(_, dot)| Score::new(direction, dot.value)).map(|(number, _)| TrialNumber(number));
+    }
+
+    /// The complete trial with the best value.
+    pub fn best(&self) -> Option<TrialNumber> {
+        self.best
+    }
+
+    /// How many trials there are.
+    pub fn trials(&self) -> usize {
+        self.dots.len()
+    }
+
+    fn direction(&self) -> Direction {
+        self.spec.direction()
+    }
+
+    fn best_value(&self) -> Option<f64> {
+        self.best.and_then(|best| self.dots.get(best.index())).map(|dot| dot.value)
+    }
+
+    /// The dimensions and where they are in the space: by importance where that is known.
+    fn dimensions(&self) -> Vec<(usize, &Dimension)> {
+        let rank = |dimension: &Dimension| self.importances.iter().position(|(name, _)| *name == dimension.name).unwrap_or(usize::MAX);
+        let mut dimensions: Vec<(usize, &Dimension)> = self.spec.space.dimensions().iter().enumerate().collect();
+        dimensions.sort_by_key(|(_, dimension)| rank(dimension));
+        dimensions
+    }
+}
+
+/// Draws one view; `scroll` moves what does not fit: rows of small charts, or lines.
+pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, view: SearchView, scroll: u16, look: Look) {
+    let area = area.intersection(buffer.area);
+    if area.is_empty() {
+        return;
+    }
+    match view {
+        SearchView::History => history::draw(buffer, area, data, look),
+        SearchView::Slices => slices::draw(buffer, area, data, scroll, look),
+        SearchView::Rungs => rungs::draw(buffer, area, data, scroll, look),
+    }
+}
+
+/// A sentence in the middle of nothing else.
+fn say(buffer: &mut Buffer, area: Rect, text: &str, look: Look) {
+    let room = usize::from(area.width.saturating_sub(2));
+    buffer.set_stringn(area.x + 1.min(area.width - 1), area.y + area.height / 2, shorten(text, room, look.charset.cut()), room, look.dim());
+}
+
+/// The scale of a dimension's axis.
+fn scale_of(dimension: &Dimension) -> Scale {
+    use crate::space::Distribution;
+    match dimension.distribution {
+        Distribution::Float { scale, .. } | Distribution::Int { scale, .. } => scale,
+        Distribution::Choice { .. } => Scale::Linear,
+    }
+}

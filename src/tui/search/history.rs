@@ -1,0 +1,88 @@
+//! The history of the search: every finished trial's value, and the best so far, over trials and over time.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+
+use super::SearchData;
+use crate::reporters::wording::one_line;
+use crate::time::Timestamp;
+use crate::trial::TrialState;
+use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
+use crate::tui::look::Look;
+
+/// With so much room both charts are shown: beside each other, or one above the other.
+const BOTH_ACROSS: u16 = 110;
+const BOTH_DOWN: u16 = 24;
+
+pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, look: Look) {
+    let gap = Constraint::Length(1);
+    if area.width >= BOTH_ACROSS {
+        let [left, _, right] = Layout::horizontal([Constraint::Fill(1), gap, Constraint::Fill(1)]).areas(area);
+        over_trials(data).draw(buffer, left, look);
+        over_time(data).draw(buffer, right, look);
+    } else if area.height >= BOTH_DOWN {
+        let [above, _, below] = Layout::vertical([Constraint::Fill(1), gap, Constraint::Fill(1)]).areas(area);
+        over_trials(data).draw(buffer, above, look);
+        over_time(data).draw(buffer, below, look);
+    } else {
+        over_trials(data).draw(buffer, area, look);
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a trial's number on an axis")]
+fn over_trials(data: &SearchData) -> Chart<'static> {
+    let points = data.dots.iter().enumerate().map(|(number, dot)| (number as f64, dot.state, dot.value));
+    let x = Axis { ends: Some((0.0, data.dots.len().max(2) as f64 - 1.0)), ..Axis::whole() };
+    chart(data, points.collect(), x, "trial")
+}
+
+fn over_time(data: &SearchData) -> Chart<'static> {
+    let begin = data.dots.iter().map(|dot| dot.created).min().unwrap_or_default();
+    let last = data.dots.iter().filter_map(|dot| dot.finished).max().unwrap_or(begin);
+    let (unit, seconds) = match last.since(begin).as_secs() {
+        0..180 => ("seconds", 1.0),
+        180..10_800 => ("minutes", 60.0),
+        10_800..259_200 => ("hours", 3_600.0),
+        _ => ("days", 86_400.0),
+    };
+    let at = |moment: Timestamp| moment.since(begin).as_secs_f64() / seconds;
+    let mut points: Vec<(f64, TrialState, f64)> = data.dots.iter().filter_map(|dot| Some((at(dot.finished?), dot.state, dot.value))).collect();
+    points.sort_by(|one, other| one.0.total_cmp(&other.0));
+    chart(data, points, Axis::linear(), unit)
+}
+
+/// The chart of points in the order in which they came.
+fn chart(data: &SearchData, points: Vec<(f64, TrialState, f64)>, x: Axis, by: &str) -> Chart<'static> {
+    let direction = data.direction();
+    let of =
+        |states: &[TrialState]| points.iter().filter(|(_, state, _)| states.contains(state)).map(|(x, _, value)| (*x, *value)).collect::<Vec<_>>();
+    let pruned = of(&[TrialState::Pruned]);
+    let complete = of(&[TrialState::Complete]);
+    let mut best: Vec<(f64, f64)> = Vec::new();
+    for (x, value) in &complete {
+        if !value.is_nan() && best.last().is_none_or(|(_, best)| direction.better(*value, *best)) {
+            best.push((*x, *value));
+        }
+    }
+    let star = best.last().copied();
+    // The line goes on to the last trial.
+    best.extend(star.zip(points.last()).map(|((_, value), (x, _, _))| (*x, value)));
+    let named = |name: &str, mark, tone, points: Vec<(f64, f64)>| Series {
+        name: if points.is_empty() { String::new() } else { name.to_owned() },
+        points: points.into(),
+        mark,
+        tone,
+    };
+    Chart {
+        title: format!("{} by {by}", one_line(&data.spec.objective().metric)),
+        x,
+        y: Axis::without_outliers(data.best_value().into_iter().collect()),
+        series: vec![
+            named("pruned", Mark::Dots, Tone::Behind, pruned),
+            named("complete", Mark::Dots, Tone::Compared(0), complete),
+            named("best so far", Mark::Steps, Tone::Best, best),
+            named(&data.best.map_or_else(String::new, |best| format!("trial {best}")), Mark::Star, Tone::Best, star.into_iter().collect()),
+        ],
+        empty: "no trial has finished yet",
+    }
+}

@@ -1,0 +1,98 @@
+//! The value against each parameter: one small chart a parameter, all with the same axis of values.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::{SearchData, say, scale_of};
+use crate::reporters::wording::{one_line, param};
+use crate::space::{Dimension, Distribution};
+use crate::trial::TrialState;
+use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
+use crate::tui::look::Look;
+
+/// The least room of one chart.
+const LEAST: (u16, u16) = (26, 8);
+/// More than this makes no chart better.
+const MOST: (u16, u16) = (64, 18);
+
+pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, scroll: u16, look: Look) {
+    let dimensions = data.dimensions();
+    let count = u16::try_from(dimensions.len()).unwrap_or(u16::MAX);
+    if count == 0 {
+        return say(buffer, area, "this study searches no parameter", look);
+    }
+    let (columns, rows) = grid(count, area);
+    let (width, height) = (area.width / columns, (area.height / rows).min(MOST.1));
+    let first = usize::from(scroll.min(count.div_ceil(columns).saturating_sub(rows))) * usize::from(columns);
+    let shown = dimensions.into_iter().skip(first).take(usize::from(columns * rows));
+    for (index, (place, dimension)) in (0..).zip(shown) {
+        let (column, row) = (index % columns, index / columns);
+        let cell = Rect {
+            x: area.x + column * width,
+            y: area.y + row * height,
+            width: width.saturating_sub(2).max(1),
+            height: height.saturating_sub(1).max(1),
+        };
+        slice(data, place, dimension).draw(buffer, cell, look);
+    }
+}
+
+/// Columns and rows of charts: as few columns as the height allows, so that they are wide.
+fn grid(count: u16, area: Rect) -> (u16, u16) {
+    let most_columns = (area.width / LEAST.0).clamp(1, count);
+    let most_rows = (area.height / LEAST.1).max(1);
+    let least_columns = (area.width / MOST.0).clamp(1, most_columns);
+    let columns = (least_columns..=most_columns).find(|columns| count.div_ceil(*columns) <= most_rows).unwrap_or(most_columns);
+    (columns, count.div_ceil(columns).min(most_rows))
+}
+
+fn slice(data: &SearchData, place: usize, dimension: &Dimension) -> Chart<'static> {
+    let at = |number: usize| data.places[place][number] + if is_choice(dimension) { jitter(number) } else { 0.0 };
+    let of = |state: TrialState| -> Vec<(f64, f64)> {
+        let trials = data.dots.iter().enumerate().filter(|(number, dot)| dot.state == state && !data.places[place][*number].is_nan());
+        trials.map(|(number, dot)| (at(number), dot.value)).collect()
+    };
+    let best = data.best.map(|best| best.index()).filter(|best| !data.places[place][*best].is_nan());
+    let best = best.map(|best| (at(best), data.dots[best].value));
+    let series = |mark, tone, points: Vec<(f64, f64)>| Series { name: String::new(), points: points.into(), mark, tone };
+    let importance = data.importances.iter().find(|(name, _)| *name == dimension.name);
+    Chart {
+        title: match importance {
+            Some((_, share)) => format!("{}  {:.0} %", one_line(&dimension.name), share * 100.0),
+            None => one_line(&dimension.name),
+        },
+        x: axis(dimension),
+        y: Axis::without_outliers(data.best_value().into_iter().collect()),
+        series: vec![
+            series(Mark::Dots, Tone::Behind, of(TrialState::Pruned)),
+            series(Mark::Dots, Tone::Compared(0), of(TrialState::Complete)),
+            series(Mark::Star, Tone::Best, best.into_iter().collect()),
+        ],
+        empty: if data.best.is_some() { "in no finished trial" } else { "no trial has finished yet" },
+    }
+}
+
+fn is_choice(dimension: &Dimension) -> bool {
+    matches!(dimension.distribution, Distribution::Choice { .. })
+}
+
+/// The same for the same trial: multiples of the golden ratio spread evenly over the width of a column.
+#[expect(clippy::cast_precision_loss, reason = "the number of a trial")]
+fn jitter(number: usize) -> f64 {
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    ((number as f64 * GOLDEN).fract() - 0.5) * 0.6
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bounds and indices on an axis")]
+fn axis(dimension: &Dimension) -> Axis {
+    let scale = scale_of(dimension);
+    match &dimension.distribution {
+        Distribution::Float { low, high, .. } => Axis { scale, ends: Some((*low, *high)), ..Axis::linear() },
+        Distribution::Int { low, high, .. } => Axis { scale, ends: Some((*low as f64, *high as f64)), ..Axis::whole() },
+        Distribution::Choice { choices } => Axis {
+            ends: Some((-0.5, choices.len() as f64 - 0.5)),
+            names: choices.iter().enumerate().map(|(index, choice)| (index as f64, param(choice))).collect(),
+            ..Axis::linear()
+        },
+    }
+}
