@@ -11,6 +11,7 @@ mod diff;
 mod exit;
 mod explain;
 mod export;
+mod init;
 mod kill;
 mod list;
 mod logs;
@@ -20,6 +21,7 @@ mod named_study;
 mod not_built;
 mod output;
 mod picture;
+mod plot;
 mod predict;
 mod run;
 mod schema;
@@ -98,6 +100,8 @@ pub struct Common {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Write a first study file, from a look at the data or the command
+    Init(init::InitArguments),
     /// Check a study file without running it
     Check(check::CheckArguments),
     /// Run a study, or go on with it
@@ -114,6 +118,8 @@ pub enum Verb {
     Best(best::BestArguments),
     /// Draw what trials reported over their course
     Curves(curves::CurvesArguments),
+    /// Draw a study: its history, curves, parameters
+    Plot(plot::PlotArguments),
     /// Explain a trial: who proposed it, who stopped it, how it compares
     Explain(explain::ExplainArguments),
     /// Compare two trials, or a changed study file with its study
@@ -209,6 +215,7 @@ fn worker() -> Option<ExitCode> {
 
 fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
     match verb {
+        Verb::Init(arguments) => init::init(arguments, console),
         Verb::Check(arguments) => check::check(arguments, console),
         Verb::Run(arguments) => run::run(arguments, console),
         Verb::Watch(arguments) => watch::watch(arguments, console),
@@ -217,6 +224,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Trials(arguments) => trials::trials(arguments, console),
         Verb::Best(arguments) => best::best(arguments, console),
         Verb::Curves(arguments) => curves::curves(arguments, console),
+        Verb::Plot(arguments) => plot::plot(arguments, console),
         Verb::Explain(arguments) => explain::explain(arguments, console),
         Verb::Diff(arguments) => diff::diff(arguments, console),
         Verb::Logs(arguments) => logs::logs(arguments, console),

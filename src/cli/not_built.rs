@@ -4,9 +4,7 @@ use super::exit::Failure;
 
 /// Verbs of later steps. The command line does not know them; asked for one, it says so.
 pub const LATER: &[&str] = &[
-    "init",
     "importance",
-    "plot",
     "report",
     "export-data",
     "generate",

@@ -116,3 +116,35 @@ fn an_unknown_metric_is_answered_with_those_there_are() {
     help: did you mean `eval_accuracy`? they report `eval_accuracy`, `eval_loss`
     ");
 }
+
+#[test]
+fn the_history_is_drawn_with_the_best_so_far() {
+    insta::assert_snapshot!(judged().run(&["plot", "history", "--width", "60", "--height", "12"]).out);
+}
+
+#[test]
+fn every_picture_fits_its_width_in_every_charset() {
+    let scene = judged();
+    for kind in ["history", "curves", "parallel", "slice"] {
+        for (locale, width) in [("C.UTF-8", 10), ("C", 40), ("C.UTF-8", 150)] {
+            let output = scene.command(&["plot", "digits", kind, "--width", &width.to_string()]).env("LC_ALL", locale).output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert!(output.status.success() && !text.is_empty(), "{kind}");
+            // The table below `parallel` is cut on terminals only.
+            let picture = text.split("axis ").next().unwrap();
+            assert!(picture.lines().all(|line| line.chars().count() <= width), "{kind} at {width}:\n{text}");
+            assert!(locale == "C.UTF-8" || text.is_ascii(), "{kind}:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn pictures_are_points_in_json_and_unknown_parameters_are_answered_with_the_known() {
+    let scene = judged();
+    let answer = scene.json(&["plot", "digits", "slice", "--param", "optim", "--json"]);
+    assert_eq!((&answer["version"], &answer["plot"], &answer["charts"][0]["title"]), (&json!(1), &json!("slice"), &json!("eval_loss by optim")));
+    assert_eq!(answer["charts"][0]["series"][1], json!({"name": "the best", "points": [[0.0, 0.184_213]]}));
+    let ran = scene.run(&["plot", "slice", "--param", "optin"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("help: did you mean `optim`? it searches `learning_rate`"), "{}", ran.err);
+}

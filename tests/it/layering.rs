@@ -75,7 +75,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("tokenizers", &["trainer"]),
     ("safetensors", &["trainer"]),
     ("memmap2", &["trainer"]),
-    ("csv", &["trainer"]),
+    ("csv", &["trainer", "cli/init"]),
     // mallopt, in a training process.
     ("libc", &["trainer/device"]),
     ("rusqlite", &["storage"]),

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends there")]
 
 mod ask_tell;
+mod beginning;
 mod chaos;
 mod commands;
 mod config;

@@ -315,8 +315,8 @@ fn the_store_is_named_by_option_or_environment() {
 #[test]
 fn verbs_of_later_steps_are_refused_by_name_and_unknown_ones_with_a_suggestion() {
     let directory = tempfile::tempdir().unwrap();
-    let later = Ran::of(command(directory.path(), &["plot", "digits", "--html"]).output().unwrap());
-    assert_eq!((later.code, later.err.as_str()), (2, "error: `hpsearch plot` is not built yet\nhelp: `hpsearch --help` lists what is\n"));
+    let later = Ran::of(command(directory.path(), &["report", "digits", "--html"]).output().unwrap());
+    assert_eq!((later.code, later.err.as_str()), (2, "error: `hpsearch report` is not built yet\nhelp: `hpsearch --help` lists what is\n"));
     let unknown = Ran::of(command(directory.path(), &["watsh"]).output().unwrap());
     assert_eq!(unknown.code, 2);
     assert!(unknown.err.contains("tip: a similar subcommand exists: 'watch'"), "{}", unknown.err);

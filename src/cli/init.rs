@@ -1,0 +1,287 @@
+//! `hpsearch init`: a first study file, from a look at the data or at the command that trains.
+
+mod columns;
+mod script;
+mod study_file;
+
+use std::fs;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::console::{Console, shown};
+use super::exit::{Exit, Failure};
+use crate::arguments::TRAINER_TASKS;
+use crate::config;
+use crate::metric::Direction;
+use crate::reporters::wording::{count, one_line};
+use columns::Table;
+use study_file::{Task, TrainerStudy};
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch init reviews.csv                      texts and labels: the built-in trainer
+  hpsearch init reviews.csv --yes                without questions
+  hpsearch init --command \"python train.py\"      any program that prints its results
+  hpsearch init --command \"./train --lr 0.01\"    numbers become parameters
+
+What is in the file is guessed: the columns of texts and labels, the classes,
+the lengths. Files beside it called validation or test are taken as such.
+An existing file is never overwritten.";
+
+/// What `hpsearch init` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct InitArguments {
+    /// The data to learn from: csv, tsv, jsonl or txt
+    #[arg(value_name = "DATA")]
+    pub data: Option<PathBuf>,
+    /// The program to search instead, as it is typed
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["data", "text", "label"])]
+    pub command: Option<String>,
+    /// The study file to write
+    #[arg(short, long, value_name = "STUDY.toml", default_value = "study.toml")]
+    pub output: PathBuf,
+    /// The study's name; by default that of the data or the script
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// The column of texts
+    #[arg(long, value_name = "COLUMN")]
+    pub text: Option<String>,
+    /// The column of labels
+    #[arg(long, value_name = "COLUMN")]
+    pub label: Option<String>,
+    /// The metric that the program prints
+    #[arg(long, value_name = "NAME", conflicts_with = "data")]
+    pub metric: Option<String>,
+    /// The budget
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..))]
+    pub trials: u64,
+    /// Take all guesses without asking
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
+/// Asks the person on the terminal, or takes the guess.
+struct Questions {
+    asks: bool,
+}
+
+impl Questions {
+    /// The answer to `question`; Enter takes `guess`.
+    fn ask(&self, question: &str, guess: &str) -> Result<String, Failure> {
+        if !self.asks {
+            return Ok(guess.to_owned());
+        }
+        eprint!("{question} [{guess}] ");
+        io::stderr().flush()?;
+        let mut answer = String::new();
+        if io::stdin().lock().read_line(&mut answer)? == 0 {
+            return Err(Failure::usage("nothing was written").help("`hpsearch init --yes` takes the guesses without asking"));
+        }
+        Ok(if answer.trim().is_empty() { guess.to_owned() } else { answer.trim().to_owned() })
+    }
+}
+
+/// Writes the study file.
+pub fn init(arguments: &InitArguments, console: &mut Console) -> Result<Exit, Failure> {
+    if arguments.output.exists() {
+        return Err(Failure::usage(format!("`{}` exists, and nothing is overwritten", arguments.output.display()))
+            .help("`hpsearch init -o OTHER.toml` writes another file, `hpsearch check` looks at this one"));
+    }
+    let questions = Questions { asks: !arguments.yes && io::stdin().is_terminal() && io::stderr().is_terminal() };
+    let text = match (&arguments.data, &arguments.command) {
+        (Some(data), _) => of_data(data, arguments, &questions, console)?,
+        (None, Some(command)) => of_command(command, arguments, &questions, console)?,
+        (None, None) => {
+            return Err(Failure::usage("what shall be searched: a data file, or a program?")
+                .help("`hpsearch init data.csv` for the built-in trainer, `hpsearch init --command \"python train.py\"` for a program"));
+        }
+    };
+    write(&arguments.output, &text)?;
+    // What was guessed must hold; if it does not, the file says where, and can be mended.
+    config::load(&arguments.output, &[])?;
+    let file = shown(&arguments.output);
+    console.say(&format!("wrote {file}\nnext: `hpsearch check {file}` looks at it and its data, `hpsearch run {file}` searches"));
+    Ok(Exit::Done)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let broken =
+        |error: io::Error| Failure::new(Exit::Usage, error).help(format!("`{}` cannot be written: choose another with `-o`", path.display()));
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(broken)?;
+    file.write_all(text.as_bytes()).map_err(broken)
+}
+
+fn of_data(data: &Path, arguments: &InitArguments, questions: &Questions, console: &mut Console) -> Result<String, Failure> {
+    let extension = data.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let name = name(arguments, data);
+    let named = |path: &Path| as_named(path, &arguments.output);
+    let mut study = TrainerStudy {
+        name,
+        task: Task::LanguageModeling,
+        train: named(data)?,
+        validation: None,
+        test: None,
+        text: None,
+        rows: 0,
+        max_length: 64,
+        trials: arguments.trials,
+        findings: Vec::new(),
+    };
+    if extension == "txt" {
+        let size = fs::metadata(data).map_err(|error| Failure::new(Exit::Usage, error).help(format!("`{}` cannot be read", data.display())))?.len();
+        study.rows = usize::try_from(size / 64).unwrap_or(usize::MAX);
+        study.findings.push(format!("{}: {size} bytes of text, learnt character by character", shown(data)));
+    } else {
+        let table = columns::read(data)?;
+        study.rows = table.rows;
+        look(&table, data, arguments, questions, &mut study)?;
+        study.validation = beside(data, &["validation", "valid", "val", "dev"]).map(|path| named(&path)).transpose()?;
+        study.test = beside(data, &["test"]).map(|path| named(&path)).transpose()?;
+    }
+    known(&study.task)?;
+    for finding in &study.findings {
+        console.say(finding);
+    }
+    study.trials = asked_trials(questions, arguments.trials)?;
+    Ok(study.text())
+}
+
+/// Settles the columns, and says what is in them.
+fn look(table: &Table, data: &Path, arguments: &InitArguments, questions: &Questions, study: &mut TrainerStudy) -> Result<(), Failure> {
+    let (text, label) = columns::guess(table);
+    let names = || table.columns.iter().map(|column| format!("`{}`", one_line(&column.name))).collect::<Vec<_>>().join(", ");
+    let found = |named: &str| {
+        table
+            .column(named)
+            .ok_or_else(|| Failure::usage(format!("`{}` has no column `{}`", data.display(), one_line(named))).help(format!("it has {}", names())))
+    };
+    let text = match (&arguments.text, text) {
+        (Some(named), _) => found(named)?,
+        (None, Some(guess)) => found(&questions.ask(&format!("Which column holds the texts? (of {})", names()), &guess.name)?)?,
+        (None, None) => return Err(Failure::usage(format!("`{}` has no column of texts", data.display())).help(format!("it has {}", names()))),
+    };
+    let label = match (&arguments.label, label) {
+        (Some(named), _) => Some(found(named)?),
+        (None, Some(guess)) if guess.name != text.name => Some(found(&questions.ask("Which column holds the labels?", &guess.name)?)?),
+        _ => None,
+    };
+    let rows = if table.is_cut { format!("more than {} rows", table.rows) } else { count(table.rows as u64, "row") };
+    let (median, long) = (text.words_at(0.5), text.words_at(0.95));
+    study.findings.push(format!(
+        "{}: {rows}; `{}` has {median} words in the middle, {long} or fewer in 95 % of the rows",
+        shown(data),
+        one_line(&text.name)
+    ));
+    study.text = Some(text.name.clone());
+    // Half as many tokens again as words, and the two that frame them.
+    study.max_length = (long.saturating_mul(3) / 2 + 2).next_power_of_two().clamp(32, 512);
+    let Some(label) = label else {
+        study.findings.push("no column looks like labels: the texts themselves are learnt (`--label COLUMN` names one)".to_owned());
+        return Ok(());
+    };
+    let values = label.values.as_ref().filter(|values| values.len() >= 2);
+    let Some(values) = values else {
+        return Err(Failure::usage(format!("`{}` holds no labels: it has one value, or a thousand and more", one_line(&label.name)))
+            .help("`--label COLUMN` names another column"));
+    };
+    let mut classes: Vec<(&String, &u64)> = values.iter().collect();
+    classes.sort_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
+    let first: Vec<String> = classes.iter().take(5).map(|(name, rows)| format!("{} ({rows})", one_line(name))).collect();
+    let more = if classes.len() > 5 { ", ..." } else { "" };
+    study.findings.push(format!("`{}` has {} classes: {}{more}", one_line(&label.name), classes.len(), first.join(", ")));
+    study.task = Task::Classification { label: label.name.clone(), unbalanced: label.largest_share() > 0.6 };
+    Ok(())
+}
+
+/// Whether the trainer of this version knows the task.
+fn known(task: &Task) -> Result<(), Failure> {
+    let name = match task {
+        Task::Classification { .. } => "text-classification",
+        Task::LanguageModeling => "language-modeling",
+    };
+    if TRAINER_TASKS.iter().any(|known| known.name == name) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("this data is for the task {name}, which the built-in trainer does not have yet"))
+        .help("`hpsearch list tasks` shows what it has; `--text` and `--label` name columns for text-classification"))
+}
+
+/// A file beside the training data that holds another split: `valid.csv`, or `reviews-test.csv` beside `reviews-train.csv`.
+fn beside(data: &Path, splits: &[&str]) -> Option<PathBuf> {
+    let stem = data.file_stem()?.to_str()?;
+    let extension = data.extension()?;
+    let others = splits.iter().map(|split| if stem.contains("train") { stem.replacen("train", split, 1) } else { format!("{stem}-{split}") });
+    let plain = splits.iter().filter(|_| stem == "train").map(|split| (*split).to_owned());
+    others.chain(plain).map(|stem| data.with_file_name(stem).with_extension(extension)).find(|path| path.is_file())
+}
+
+/// A file as the study file names it: relative to the study file, where both are below the current directory.
+fn as_named(path: &Path, study: &Path) -> Result<String, Failure> {
+    let is_here = study.parent().is_none_or(|parent| parent == Path::new(""));
+    let named = if is_here && path.is_relative() { path.to_owned() } else { std::path::absolute(path)? };
+    named.to_str().map(str::to_owned).ok_or_else(|| {
+        Failure::usage(format!("`{}` is no UTF-8 name, and study files are UTF-8", path.display()))
+            .help("rename it, or link to it under another name")
+    })
+}
+
+/// The study's name: as asked, else after the file, its directory where the file is only called after its split.
+fn name(arguments: &InitArguments, file: &Path) -> String {
+    let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let of_file = stem(&absolute).filter(|stem| !["train", "data", "train.py"].contains(&stem.as_str()));
+    let of_directory = || {
+        let parents = absolute.ancestors().skip(1).filter_map(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        parents.into_iter().find(|name| name != "data")
+    };
+    let name = arguments.name.clone().or(of_file).or_else(of_directory).unwrap_or_else(|| "study".to_owned());
+    let plain: String = name.chars().map(|char| if char.is_alphanumeric() || "-_.".contains(char) { char } else { '-' }).collect();
+    let plain = plain.trim_matches(['.', '-']);
+    if plain.is_empty() { "study".to_owned() } else { plain.to_owned() }
+}
+
+fn asked_trials(questions: &Questions, guess: u64) -> Result<u64, Failure> {
+    let answer = questions.ask("How many trials?", &guess.to_string())?;
+    answer
+        .parse()
+        .ok()
+        .filter(|trials| *trials > 0)
+        .ok_or_else(|| Failure::usage(format!("`{}` is no number of trials", one_line(&answer))).help("write a whole number, such as 24"))
+}
+
+fn of_command(command: &str, arguments: &InitArguments, questions: &Questions, console: &mut Console) -> Result<String, Failure> {
+    let words = script::words(command).map_err(|why| {
+        Failure::usage(format!("`{}` is no command: {why}", one_line(command))).help("write it as you type it: --command \"python train.py\"")
+    })?;
+    let directory = arguments.output.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let script = script::look(words, directory);
+    let names: Vec<&str> = script.space.iter().map(|searched| searched.name.as_str()).collect();
+    if names.is_empty() {
+        console.say("nothing to search was found in the command: the study file has an example to change");
+    } else {
+        console.say(&format!("searched: {}", one_line(&names.join(", "))));
+    }
+    let guess = arguments.metric.clone().or_else(|| script.metric.clone());
+    if guess.is_none() {
+        console.say("the program must print lines like `@hpsearch {\"step\": 1, \"loss\": 0.5}`");
+    }
+    let metric = match &arguments.metric {
+        Some(metric) => metric.clone(),
+        None => questions.ask("Which metric does it print?", guess.as_deref().unwrap_or("loss"))?,
+    };
+    let direction = match questions.ask("Minimize or maximize it?", script::direction(&metric).as_str())?.to_ascii_lowercase().as_str() {
+        word if "maximize".starts_with(word) && word.starts_with("ma") => Direction::Maximize,
+        word if "minimize".starts_with(word) && word.starts_with("mi") => Direction::Minimize,
+        other => {
+            return Err(
+                Failure::usage(format!("`{}` is neither minimize nor maximize", one_line(other))).help("run it again, and press Enter for the guess")
+            );
+        }
+    };
+    let trials = asked_trials(questions, arguments.trials)?;
+    let file = script.file.clone().unwrap_or_else(|| script.run.first().cloned().unwrap_or_default());
+    Ok(study_file::of_command(&name(arguments, Path::new(&file)), &script, &metric, direction, trials))
+}

@@ -1,0 +1,297 @@
+//! A look at a command: its words, and what its script says about its options and its metric.
+
+use std::fs;
+use std::path::Path;
+
+use crate::metric::Direction;
+
+/// One option that may be searched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Searched {
+    /// The parameter's name.
+    pub name: String,
+    /// How it is written in the study file: `{ float = [1e-4, 1e-2], log = true }`.
+    pub range: String,
+    /// What the program takes without it, for a comment.
+    pub default: Option<String>,
+}
+
+/// What was found out about a command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script {
+    /// Program and arguments, with `{name}` for what is searched.
+    pub run: Vec<String>,
+    /// What is searched.
+    pub space: Vec<Searched>,
+    /// The metric that it prints, if that was found.
+    pub metric: Option<String>,
+    /// The script that was read.
+    pub file: Option<String>,
+}
+
+/// A command line's words: quotes keep spaces together, a backslash the next character.
+pub fn words(command: &str) -> Result<Vec<String>, &'static str> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut chars = command.chars();
+    while let Some(char) = chars.next() {
+        match (quote, char) {
+            (Some(open), _) if char == open => quote = None,
+            (None, '"' | '\'') => {
+                quote = Some(char);
+                word.get_or_insert_default();
+            }
+            (None | Some('"'), '\\') => word.get_or_insert_default().extend(chars.next()),
+            (None, _) if char.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(char),
+        }
+    }
+    words.extend(word);
+    match quote {
+        Some(_) => Err("a quote is opened and never closed"),
+        None if words.is_empty() => Err("there is no program"),
+        None => Ok(words),
+    }
+}
+
+/// Looks at a command: options with numbers become parameters; else those that its Python script declares.
+pub fn look(words: Vec<String>, directory: &Path) -> Script {
+    let file = words.iter().find(|word| [".py", ".sh", ".R", ".jl"].iter().any(|ending| word.ends_with(ending))).cloned();
+    let source = file.as_ref().and_then(|file| fs::read_to_string(directory.join(file)).ok()).unwrap_or_default();
+    let metric = metric(&source);
+    let (mut run, mut space) = given(&words);
+    if space.is_empty() {
+        for (flag, searched) in declared(&source) {
+            run.extend([flag, format!("{{{}}}", searched.name)]);
+            space.push(searched);
+        }
+    }
+    Script { run, space, metric, file }
+}
+
+/// Which way a metric of this name gets better; most losses have a telling name.
+pub fn direction(metric: &str) -> Direction {
+    const UP: &[&str] =
+        &["acc", "f1", "auc", "score", "reward", "bleu", "rouge", "precision", "recall", "r2", "map", "ndcg", "return", "psnr", "iou"];
+    let metric = metric.to_ascii_lowercase();
+    if UP.iter().any(|word| metric.contains(word)) { Direction::Maximize } else { Direction::Minimize }
+}
+
+/// Options of the command line itself that have numbers: `--lr 0.01`, `--layers=2`.
+fn given(words: &[String]) -> (Vec<String>, Vec<Searched>) {
+    let (mut run, mut space) = (Vec::new(), Vec::new());
+    let mut flag: Option<String> = None;
+    for word in words {
+        let is_flag = word.starts_with("--");
+        if let (Some(name), Some(range)) = (flag.take(), range(word)) {
+            run.push(format!("{{{name}}}"));
+            space.push(Searched { name, range, default: Some(word.clone()) });
+            continue;
+        }
+        match word.split_once('=') {
+            Some((option, value)) if is_flag && range(value).is_some() => {
+                let name = name_of(option);
+                run.push(format!("{option}={{{name}}}"));
+                space.push(Searched { name, range: range(value).unwrap_or_default(), default: Some(value.to_owned()) });
+            }
+            _ => {
+                run.push(word.clone());
+                flag = (is_flag && !fixed(word)).then(|| name_of(word));
+            }
+        }
+    }
+    (run, space)
+}
+
+/// Options that say how much is done, not how well.
+fn fixed(option: &str) -> bool {
+    const FIXED: &[&str] = &["epoch", "steps", "iter", "seed", "worker", "thread", "device", "gpu", "port", "log", "eval", "save", "print"];
+    let option = option.to_ascii_lowercase();
+    FIXED.iter().any(|word| option.contains(word))
+}
+
+fn name_of(option: &str) -> String {
+    option.trim_start_matches('-').replace('-', "_")
+}
+
+/// A range around a number; `None` for what is no number.
+fn range(value: &str) -> Option<String> {
+    if let Ok(int) = value.parse::<i64>() {
+        return match int {
+            1.. => Some(format!("{{ int = [{}, {}] }}", (int / 4).max(1), int.checked_mul(4)?)),
+            0 => Some("{ int = [0, 4] }".to_owned()),
+            _ => None,
+        };
+    }
+    let float = value.parse::<f64>().ok().filter(|float| float.is_finite() && *float >= 0.0)?;
+    Some(match float {
+        0.0 => "{ float = [0.0, 0.5] }".to_owned(),
+        // Near one, a share: momentum, a decay.
+        0.5..1.0 => "{ float = [0.5, 0.999] }".to_owned(),
+        _ => format!("{{ float = [{}, {}], log = true }}", short(float / 10.0), short(float * 10.0)),
+    })
+}
+
+/// With three digits: a range around a guess has no more.
+fn short(float: f64) -> String {
+    let text = format!("{float:.2e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    format!("{}e{exponent}", digits.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// The choices of a Python list, if TOML can say them too.
+fn choices(list: &str) -> Option<String> {
+    let list = list.replace('\'', "\"");
+    let values: Vec<serde_json::Value> = serde_json::from_str(&list).ok()?;
+    values.iter().all(|value| value.is_string() || value.is_number()).then_some(list)
+}
+
+/// The options that a Python script declares with `add_argument` and that have numbers or choices.
+fn declared(source: &str) -> Vec<(String, Searched)> {
+    let calls = source.split("add_argument(").skip(1).map(arguments_of);
+    calls
+        .filter_map(|call| {
+            let flag = strings(call).into_iter().find(|word| word.starts_with("--"))?;
+            let default = keyword(call, "default");
+            let range = match keyword(call, "choices") {
+                Some(list) => choices(list)?,
+                None => range(default?)?,
+            };
+            // A whole number as the default of a real option is real all the same.
+            let range = match (keyword(call, "type"), default) {
+                (Some("float"), Some(default)) if range.contains("int") => {
+                    self::range(&format!("{default}.0")).filter(|range| range.contains("float"))?
+                }
+                _ => range,
+            };
+            (!fixed(&flag)).then(|| (flag.clone(), Searched { name: name_of(&flag), range, default: default.map(str::to_owned) }))
+        })
+        .collect()
+}
+
+/// What stands between the parentheses of a call.
+fn arguments_of(rest: &str) -> &str {
+    let mut depth = 1;
+    let mut quote = None;
+    for (at, char) in rest.char_indices() {
+        match (quote, char) {
+            (Some(open), _) if char == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(char),
+            (None, '(') => depth += 1,
+            (None, ')') => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return &rest[..at];
+        }
+    }
+    ""
+}
+
+/// The quoted words of a call.
+fn strings(call: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = call;
+    while let Some(at) = rest.find(['"', '\'']) {
+        let open = &rest[at..=at];
+        let Some(end) = rest[at + 1..].find(open) else { break };
+        found.push(rest[at + 1..at + 1 + end].to_owned());
+        rest = &rest[at + 2 + end..];
+    }
+    found
+}
+
+/// The value of `name=` in a call: up to the comma outside of brackets.
+fn keyword<'a>(call: &'a str, name: &str) -> Option<&'a str> {
+    let at = call.match_indices(name).map(|(at, _)| at).find(|at| {
+        let before = call[..*at].chars().next_back();
+        !before.is_some_and(|char| char.is_alphanumeric() || char == '_') && call[at + name.len()..].trim_start().starts_with('=')
+    })?;
+    let value = call[at + name.len()..].trim_start().strip_prefix('=')?.trim_start();
+    let mut depth = 0;
+    let end = value.char_indices().find(|(_, char)| {
+        depth += match char {
+            '[' | '(' => 1,
+            ']' | ')' => -1,
+            _ => 0,
+        };
+        *char == ',' && depth == 0
+    });
+    Some(value[..end.map_or(value.len(), |(at, _)| at)].trim())
+}
+
+/// The first metric after an `@hpsearch` in a script.
+fn metric(source: &str) -> Option<String> {
+    let mut names = source.split("@hpsearch").skip(1).flat_map(|rest| {
+        let line: String = rest.lines().take(3).collect::<Vec<_>>().join(" ");
+        strings(&line.replace("\\\"", "\""))
+    });
+    let is_name = |name: &String| !name.is_empty() && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_' || char == '/');
+    names.find(|name| is_name(name) && !["step", "epoch", "checkpoint", "path"].contains(&name.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looked(command: &str, source: &str) -> Script {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("train.py"), source).unwrap();
+        look(words(command).unwrap(), directory.path())
+    }
+
+    fn ranges(script: &Script) -> Vec<(&str, &str)> {
+        script.space.iter().map(|searched| (searched.name.as_str(), searched.range.as_str())).collect()
+    }
+
+    #[test]
+    fn words_are_split_as_a_shell_does() {
+        assert_eq!(words("python 'my train.py' --name \"a b\"\\ c").unwrap(), ["python", "my train.py", "--name", "a b c"]);
+        assert!(words("echo 'open").is_err() && words("  ").is_err());
+    }
+
+    #[test]
+    fn numbers_on_the_command_line_become_parameters() {
+        let script = looked("python train.py --lr 0.01 --num-layers=2 --epochs 9 --name x --dropout 0.0", "");
+        assert_eq!(
+            script.run,
+            ["python", "train.py", "--lr", "{lr}", "--num-layers={num_layers}", "--epochs", "9", "--name", "x", "--dropout", "{dropout}"]
+        );
+        let expected = [("lr", "{ float = [1e-3, 1e-1], log = true }"), ("num_layers", "{ int = [1, 8] }"), ("dropout", "{ float = [0.0, 0.5] }")];
+        assert_eq!(ranges(&script), expected);
+    }
+
+    #[test]
+    fn options_that_a_script_declares_become_parameters() {
+        let source = r#"
+parser.add_argument("--learning-rate", "-r", type=float, default=3e-4, help="the (initial) rate")
+parser.add_argument('--optimizer', choices=['sgd', 'adamw'], default='sgd')
+parser.add_argument("--momentum", type=float, default=0.9)
+parser.add_argument("--seed", type=int, default=0)
+parser.add_argument("--data", required=True)
+parser.add_argument("--weight", type=float, default=1)
+print(f'@hpsearch {{"step": {step}, "val_acc": {acc}}}')
+"#;
+        let script = looked("python3 train.py", source);
+        assert_eq!(
+            ranges(&script),
+            [
+                ("learning_rate", "{ float = [3e-5, 3e-3], log = true }"),
+                ("optimizer", "[\"sgd\", \"adamw\"]"),
+                ("momentum", "{ float = [0.5, 0.999] }"),
+                ("weight", "{ float = [1e-1, 1e1], log = true }"),
+            ]
+        );
+        assert_eq!(script.run[2..4], ["--learning-rate", "{learning_rate}"]);
+        assert_eq!((script.metric.as_deref(), direction("val_acc")), (Some("val_acc"), Direction::Maximize));
+    }
+
+    #[test]
+    fn a_script_that_says_nothing_leaves_everything_open() {
+        let script = looked("python3 train.py", "print('hello')");
+        assert_eq!((script.space.len(), script.metric, script.run), (0, None, vec!["python3".to_owned(), "train.py".to_owned()]));
+        assert_eq!(direction("eval_loss"), Direction::Minimize);
+    }
+}

@@ -1,0 +1,173 @@
+//! The text of a first study file: what was guessed, with comments that say what else could stand there.
+
+use super::script::Script;
+use crate::metric::Direction;
+use crate::params::Value;
+use crate::reporters::wording::{toml_key, toml_value};
+
+/// A study of the built-in trainer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainerStudy {
+    /// Its name.
+    pub name: String,
+    /// The word in `[trainer] task`.
+    pub task: Task,
+    /// Training rows, as the study file names them.
+    pub train: String,
+    /// Validation rows.
+    pub validation: Option<String>,
+    /// Test rows.
+    pub test: Option<String>,
+    /// The column of texts; none in a text file.
+    pub text: Option<String>,
+    /// Rows that were seen.
+    pub rows: usize,
+    /// Tokens to which texts are cut.
+    pub max_length: u32,
+    /// The budget.
+    pub trials: u64,
+    /// What was found, one comment a line.
+    pub findings: Vec<String>,
+}
+
+/// What is learnt.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Task {
+    /// One label per text.
+    Classification {
+        /// The column of labels.
+        label: String,
+        /// Whether one label is so frequent that accuracy would say little.
+        unbalanced: bool,
+    },
+    /// The next token.
+    LanguageModeling,
+}
+
+/// Comments behind a line stand below each other.
+fn aligned(text: &str) -> String {
+    let line = |line: &str| match line.split_once('\u{1}') {
+        Some((code, comment)) => format!("{code:<31}# {comment}\n"),
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
+}
+
+fn quoted(text: &str) -> String {
+    toml_value(&Value::Text(text.to_owned()))
+}
+
+impl TrainerStudy {
+    /// The study file.
+    pub fn text(&self) -> String {
+        let (metric, direction, why) = match &self.task {
+            Task::Classification { unbalanced: true, .. } => ("eval_macro_f1", "maximize", "\u{1}one label is frequent; else eval_accuracy"),
+            Task::Classification { .. } => ("eval_accuracy", "maximize", "\u{1}or eval_macro_f1, or eval_loss (minimize)"),
+            Task::LanguageModeling => ("eval_loss", "minimize", "\u{1}or eval_perplexity"),
+        };
+        let findings: String = self.findings.iter().map(|finding| format!("# {finding}\n")).collect();
+        aligned(&format!(
+            "# Made by `hpsearch init`; every line may be changed. `hpsearch check` tells what is wrong.\n{findings}\n\
+             [study]\nname = {}\nmetric = \"{metric}\"{why}\ndirection = \"{direction}\"\n{}\n\
+             [budget]\u{1}it ends at whichever comes first\n\
+             trials = {}\n# time = \"2h\"\n# target = 0.95\n\n{}\n{}\n{}\n\
+             [sampler]\u{1}who proposes: `hpsearch list samplers`\ntype = \"tpe\"\n\n\
+             [pruner]\u{1}who stops hopeless trials: `hpsearch list pruners`\ntype = \"asha\"\n{}reduction_factor = 3\u{1}the best third goes on\n\n\
+             # [devices]\n# use = [\"cpu\"]\u{1}default: the GPUs if there are any, else the CPU\n\n\
+             # [export]\u{1}the best model, written when the study ends\n# dir = \"model\"\n# on_finish = true\n",
+            quoted(&self.name),
+            if self.task == Task::LanguageModeling { "step = \"step\"\u{1}reports are counted in optimiser steps\n" } else { "" },
+            self.trials,
+            self.data(),
+            self.trainer(),
+            self.space(),
+            if self.task == Task::LanguageModeling {
+                "min_resource = 100\u{1}steps before the first judgement\n"
+            } else {
+                "min_resource = 1\u{1}epochs before the first judgement\n"
+            },
+        ))
+    }
+
+    fn data(&self) -> String {
+        let mut text = format!("[data]\ntrain = {}\n", quoted(&self.train));
+        for (key, file) in [("validation", &self.validation), ("test", &self.test)] {
+            if let Some(file) = file {
+                text += &format!("{key} = {}\n", quoted(file));
+            }
+        }
+        if let Some(column) = &self.text {
+            text += &format!("text = {}\n", quoted(column));
+        }
+        if let Task::Classification { label, .. } = &self.task {
+            text += &format!("label = {}\n", quoted(label));
+        }
+        if self.validation.is_none() {
+            text += &format!("validation_split = {}\u{1}held out of train, to compare trials\n", if self.rows < 300 { "0.2" } else { "0.1" });
+        }
+        if self.test.is_none() {
+            // Few rows are better spent on training.
+            let mark = if self.rows < 1_000 { "# " } else { "" };
+            text += &format!("{mark}test_split = 0.1\u{1}held out too, looked at by `hpsearch export` only\n");
+        }
+        text + &format!("max_length = {}\u{1}tokens; longer texts are cut\n", self.max_length)
+    }
+
+    fn trainer(&self) -> String {
+        match self.task {
+            Task::Classification { .. } => format!(
+                "[trainer]\u{1}fixed arguments, by Hugging Face's names\ntask = \"text-classification\"\nnum_train_epochs = {}\nlr_scheduler_type = \"linear\"\n",
+                if self.rows > 20_000 { 3 } else { 9 }
+            ),
+            Task::LanguageModeling => "[trainer]\u{1}fixed arguments, by Hugging Face's names\ntask = \"language-modeling\"\n\
+                 model.tokenizer = \"chars\"\nmax_steps = 1000\neval_strategy = \"steps\"\neval_steps = 100\nlogging_steps = 100\n\
+                 per_device_train_batch_size = 12\nmodel.hidden_size = 128\nmodel.num_heads = 4\n"
+                .to_owned(),
+        }
+    }
+
+    fn space(&self) -> String {
+        let common = "[space]\u{1}what is searched\nlearning_rate = { float = [1e-4, 1e-2], log = true }\n";
+        match self.task {
+            Task::Classification { .. } => format!(
+                "{common}per_device_train_batch_size = [16, 32]\nweight_decay = {{ float = [1e-4, 0.3], log = true }}\nmodel.hidden_size = [32, 64, 128]\nmodel.num_layers = {{ int = [1, 3] }}\nmodel.dropout = {{ float = [0.0, 0.5] }}\n"
+            ),
+            Task::LanguageModeling => format!("{common}model.num_layers = {{ int = [2, 6] }}\nmodel.dropout = {{ float = [0.0, 0.3] }}\n"),
+        }
+    }
+}
+
+/// The study file of a command.
+pub fn of_command(name: &str, script: &Script, metric: &str, direction: Direction, trials: u64) -> String {
+    let run: Vec<String> = script.run.iter().map(|word| quoted(word)).collect();
+    let space = if script.space.is_empty() {
+        "# Nothing to search was found in the command: this is an example. The program reads it from HPSEARCH_PARAM_LEARNING_RATE\n\
+             # or from the JSON file HPSEARCH_PARAMS; or write it into `run` as \"{learning_rate}\".\n\
+         learning_rate = { float = [1e-5, 1e-1], log = true }\n"
+            .to_owned()
+    } else {
+        let line = |searched: &super::script::Searched| {
+            let default = searched.default.as_ref().map(|default| format!("\u{1}it was {default}")).unwrap_or_default();
+            format!("{} = {}{}\n", toml_key(&searched.name), searched.range, default.replace(['\n', '\r'], " "))
+        };
+        script.space.iter().map(line).collect()
+    };
+    aligned(&format!(
+        "# Made by `hpsearch init`; every line may be changed. `hpsearch check` tells what is wrong.\n\
+         #\n# The program says what it measured on lines of its own, as often as it likes:\n\
+             # @hpsearch {{\"step\": 1, {}: 0.5}}\n\n\
+         [study]\nname = {}\nmetric = {}\ndirection = \"{}\"\nstep = \"step\"\u{1}the clock of those lines\n\n\
+         [budget]\u{1}it ends at whichever comes first\ntrials = {trials}\n# time = \"2h\"\n# trial_time = \"30m\"\u{1}of one attempt\n\n\
+         [command]\nrun = [{}]\n\n\
+         [space]\u{1}what is searched; `{{name}}` in `run` is its value\n{space}\
+             # other = {{ int = [1, 8] }}\n# kind = [\"a\", \"b\"]\n\n\
+         [sampler]\u{1}who proposes: `hpsearch list samplers`\ntype = \"tpe\"\n\n\
+         [pruner]\u{1}who stops hopeless trials: `hpsearch list pruners`\ntype = \"median\"\n\n\
+             # [devices]\n# use = [\"cpu\"]\n# trials_per_device = 2\n",
+        quoted(metric),
+        quoted(name),
+        quoted(metric),
+        direction.as_str(),
+        run.join(", "),
+    ))
+}

@@ -1,0 +1,165 @@
+//! `hpsearch plot`: pictures of a whole study in the terminal.
+
+mod figures;
+
+use std::io::Write;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::OutputForm;
+use super::console::Console;
+use super::exit::{Exit, Failure};
+use super::named_study;
+use super::picture::{self, Size};
+use super::trial_json::VERSION;
+use crate::metric::Number;
+use crate::query::{SortKey, TrialQuery};
+use crate::reporters::wording::one_line;
+use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
+use crate::trial::TrialNumber;
+use crate::tui::chart::Chart;
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch plot history                          values by trial, and the best so far
+  hpsearch plot digits slice                     value by each parameter
+  hpsearch plot digits slice --param learning_rate
+  hpsearch plot digits parallel --width 120 --height 30
+
+Braille where the terminal knows it, else ASCII; no colours in a pipe.";
+
+/// A kind of picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Values by trial, and the best so far
+    History,
+    /// The curves of all trials, the best in front
+    Curves,
+    /// Every trial as a line over all parameters
+    Parallel,
+    /// Values by each parameter
+    Slice,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::History => "history",
+            Kind::Curves => "curves",
+            Kind::Parallel => "parallel",
+            Kind::Slice => "slice",
+        }
+    }
+}
+
+/// What `hpsearch plot` is told.
+#[derive(Clone, Debug, Args)]
+#[command(allow_missing_positional = true, after_help = EXAMPLES)]
+pub struct PlotArguments {
+    /// The study's name or file
+    pub study: Option<String>,
+    /// What to draw
+    pub kind: Kind,
+    /// Of `slice`: this parameter only, as often as needed
+    #[arg(long, value_name = "NAME")]
+    pub param: Vec<String>,
+    /// Columns [default: those of the terminal, 80 in a pipe]
+    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(10..=500))]
+    pub width: Option<u16>,
+    /// Rows of each picture [default: 20, of `slice` 12]
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u16).range(4..=200))]
+    pub height: Option<u16>,
+    /// Print the points as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    version: u32,
+    study: &'a str,
+    plot: &'static str,
+    charts: Vec<ChartJson>,
+}
+
+#[derive(Serialize)]
+struct ChartJson {
+    title: String,
+    series: Vec<SeriesJson>,
+}
+
+#[derive(Serialize)]
+struct SeriesJson {
+    name: String,
+    points: Vec<(Number, Number)>,
+}
+
+/// Of trials drawn as a line each, at most so many, the best first.
+const LINES: u64 = 200;
+
+/// Prints the pictures.
+pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let reader = console.reader()?;
+    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let charts = charts(&reader, &study, arguments)?;
+    match OutputForm::from(arguments.json) {
+        OutputForm::Json => {
+            let points = |series: &crate::tui::chart::Series<'_>| series.points.iter().map(|(x, y)| (Number(*x), Number(*y))).collect();
+            let series =
+                |chart: &Chart<'_>| chart.series.iter().map(|series| SeriesJson { name: series.name.clone(), points: points(series) }).collect();
+            let charts = charts.iter().map(|chart| ChartJson { title: chart.title.clone(), series: series(chart) }).collect();
+            console.json(&Answer { version: VERSION, study: &study.spec.name, plot: arguments.kind.name(), charts })?;
+        }
+        OutputForm::Text => {
+            let height = arguments.height.unwrap_or(if arguments.kind == Kind::Slice { 12 } else { 20 });
+            let size = Size { width: arguments.width.unwrap_or(u16::try_from(console.columns()).unwrap_or(u16::MAX)), height };
+            for (index, chart) in charts.iter().enumerate() {
+                if index > 0 {
+                    writeln!(console.out)?;
+                }
+                picture::print(&mut console.out, chart, size, console.look)?;
+            }
+            if arguments.kind == Kind::Parallel {
+                console.table(&figures::parallel_axes(&study.spec))?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn charts(reader: &dyn StorageReader, study: &StudySummary, arguments: &PlotArguments) -> Result<Vec<Chart<'static>>, Failure> {
+    let spec = &study.spec;
+    if arguments.kind == Kind::Curves {
+        let trials = reader.trials(study.id, &TrialQuery::all(SortKey::Value).page(0, LINES))?;
+        let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
+        let curves = reader.curves(study.id, &spec.objective().metric, &numbers)?;
+        return Ok(vec![figures::curves(spec, curves, study.best)]);
+    }
+    let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
+    Ok(match arguments.kind {
+        Kind::History | Kind::Curves => vec![figures::history(spec, &outcomes)],
+        Kind::Parallel => vec![figures::parallel(spec, &outcomes, usize::try_from(LINES).unwrap_or(usize::MAX))],
+        Kind::Slice => {
+            let mut dimensions: Vec<_> = spec.space.dimensions().iter().collect();
+            if let Some(unknown) = arguments.param.iter().find(|name| spec.space.dimension(name).is_none()) {
+                return Err(unknown_parameter(study, unknown));
+            }
+            if !arguments.param.is_empty() {
+                dimensions.retain(|dimension| arguments.param.contains(&dimension.name));
+            }
+            dimensions.into_iter().map(|dimension| figures::slice(spec, dimension, &outcomes, study.best)).collect()
+        }
+    })
+}
+
+fn unknown_parameter(study: &StudySummary, name: &str) -> Failure {
+    let known: Vec<&str> = study.spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
+    let near = named_study::nearest(name, known.iter().copied()).map(|near| format!("did you mean `{near}`? "));
+    let names: Vec<String> = known.iter().map(|name| format!("`{}`", one_line(name))).collect();
+    Failure::usage(format!("`{}` searches no parameter `{}`", one_line(&study.spec.name), one_line(name))).help(format!(
+        "{}it searches {}",
+        near.unwrap_or_default(),
+        names.join(", ")
+    ))
+}
