@@ -15,4 +15,4 @@ pub use model::{Activation, ModelArguments, Pooling, TokenizerArguments, Tokeniz
 #[cfg(feature = "train")]
 pub(crate) use table::nearest;
 pub use table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, check_key, check_values, table_schema};
-pub use training::{ARGUMENTS, EvalStrategy, Optim, Schedule, TRAINER_TASKS, TaskKind, TrainerArguments, TrainerTask};
+pub use training::{ARGUMENTS, EvalStrategy, Optim, Schedule, ScheduleArguments, TRAINER_TASKS, TaskKind, TrainerArguments, TrainerTask};

@@ -11,6 +11,7 @@ mod diff;
 mod exit;
 mod explain;
 mod export;
+mod generate;
 mod init;
 mod kill;
 mod list;
@@ -132,6 +133,8 @@ pub enum Verb {
     Train(train::TrainArguments),
     /// Use an exported model on texts
     Predict(predict::PredictArguments),
+    /// Let an exported language model go on with a text
+    Generate(generate::GenerateArguments),
     /// Ask a running study to stop; it can be resumed
     Stop(stop::StopArguments),
     /// Kill one running trial; it counts as failed
@@ -231,6 +234,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Export(arguments) => export::export(arguments, console),
         Verb::Train(arguments) => train::train(arguments, console),
         Verb::Predict(arguments) => predict::predict(arguments, console),
+        Verb::Generate(arguments) => generate::generate(arguments, console),
         Verb::Stop(arguments) => stop::stop(arguments, console),
         Verb::Kill(arguments) => kill::kill(arguments, console),
         Verb::AskTell(arguments) => ask_tell::ask_tell(arguments, console),

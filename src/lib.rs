@@ -108,12 +108,13 @@
 //! A sampler or pruner: one file and one line of [`SAMPLERS`](samplers::SAMPLERS) or [`PRUNERS`](pruners::PRUNERS). A reporter:
 //! one file, one line of [`REPORTERS`](reporters::REPORTERS), and its flag in `cli`. A training argument: one line of
 //! [`ARGUMENTS`](arguments::ARGUMENTS) and its field. A key of the study file: one line of [`TABLES`](config::TABLES), and the
-//! place in `config` that reads it. A task: [`TRAINER_TASKS`](arguments::TRAINER_TASKS) and the trainer. A verb: one file in
+//! place in `config` that reads it. A task: one file with its `Task` and `Model`, one line of the trainer's `TASKS`, and its words in
+//! [`TRAINER_TASKS`](arguments::TRAINER_TASKS), which binaries that cannot train know too. A verb: one file in
 //! `cli` and its line in `dispatch`. A module: a line here and one in `tests/it/layering.rs`.
 //!
 //! # Where the plan was left
 //!
-//! - No traits for objectives, tasks and exporters: there is one exporter and one task, and the three kinds of objective are
+//! - No traits for objectives and exporters: there is one exporter, and the three kinds of objective are
 //!   [`Program`](study::Program) and the launchers. A trait comes with the second of its kind.
 //! - The engine's `Send` became [`Answer`](engine::Effect::Answer) and [`Leave`](engine::Effect::Leave), and it also removes
 //!   files and serves requests. A pruner also has `first_rung` and `conclude`: ladders of pauses need a first stop and an end.

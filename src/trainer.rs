@@ -1,4 +1,4 @@
-//! The shared trainer: prepares text data, trains a classifier from scratch with Burn, evaluates and predicts.
+//! The shared trainer: prepares text data, trains classifiers and language models from scratch with Burn, evaluates, predicts and generates.
 //!
 //! It runs inside a worker process, one job at a time, and knows nothing of studies, samplers or the store: whatever it needs from outside
 //! comes through [`Host`]. Everything random is keyed by (seed, name, counters), so a run that is interrupted at any optimiser step and
@@ -6,7 +6,10 @@
 
 mod batch;
 mod checkpoint;
+mod classification;
+mod corpus;
 mod course;
+mod decoder;
 mod device;
 mod dice;
 mod durable;
@@ -14,6 +17,10 @@ mod encoder;
 mod error;
 mod evaluation;
 mod findings;
+mod fused;
+mod generation;
+mod labelled;
+mod language_modeling;
 mod layers;
 mod metrics;
 mod optimiser;
@@ -22,8 +29,10 @@ mod prediction;
 mod preparation;
 mod prepared;
 mod schedule;
+mod spelling;
 mod splits;
 mod table_file;
+mod task;
 #[cfg(test)]
 mod tests;
 mod training;
@@ -40,6 +49,7 @@ pub use device::{available_devices, check_device, tune_allocator};
 pub use error::{DataProblem, TrainerError};
 pub use evaluation::evaluate;
 pub use findings::{Finding, Severity};
+pub use generation::{Sampling, generate};
 pub use prediction::{Prediction, ScoredLabel, predict};
 pub use preparation::prepare;
 pub use prepared::{PreparedData, Split};
@@ -47,8 +57,8 @@ pub use training::train;
 
 /// What a training run needs from the process it runs in.
 pub trait Host {
-    /// Metrics at a clock value; waits for the verdict. Names: `eval_loss`, `eval_accuracy`, `eval_macro_f1`, `train_loss`, `learning_rate`,
-    /// `epoch`, `steps_per_second`.
+    /// Metrics at a clock value; waits for the verdict. Names: those of the task (`eval_loss` and others, see `TRAINER_TASKS`), `train_loss`,
+    /// `learning_rate`, `epoch`, `steps_per_second`.
     ///
     /// # Errors
     /// The runner is gone; training ends.

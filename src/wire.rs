@@ -70,6 +70,11 @@ pub enum Up {
         /// Its content.
         body: serde_json::Value,
     },
+    /// A piece of the text that a job writes.
+    Text {
+        /// The piece.
+        text: String,
+    },
 }
 
 /// Why a line meant for the runner was not understood.
@@ -103,6 +108,9 @@ impl Up {
         }
         if let Some(body) = object.remove("hpsearch_answer") {
             return Ok(Up::Answer { body });
+        }
+        if let Some(serde_json::Value::String(text)) = object.remove("hpsearch_text") {
+            return Ok(Up::Text { text });
         }
         let step = match object.remove("step") {
             None => return Err(WireError::Shape { why: "`step` is missing".to_owned() }),
@@ -141,6 +149,7 @@ impl Up {
             Up::Checkpoint { path, step } => serde_json::json!({ "checkpoint": path, "step": step }),
             Up::End { end, message } => serde_json::json!({ "hpsearch_end": end, "message": message }),
             Up::Answer { body } => serde_json::json!({ "hpsearch_answer": body }),
+            Up::Text { text } => serde_json::json!({ "hpsearch_text": text }),
         };
         format!("{PREFIX}{body}")
     }
@@ -235,6 +244,25 @@ pub enum Job {
         directory: PathBuf,
         /// The texts.
         texts: Vec<String>,
+        /// Where to compute.
+        device: Device,
+    },
+    /// Go on with a text with an exported model, telling it piece by piece; the answer holds the number of tokens.
+    Generate {
+        /// The exported directory.
+        directory: PathBuf,
+        /// What to go on with.
+        prompt: String,
+        /// Most tokens to add.
+        max_new_tokens: usize,
+        /// What logits are divided by; 0: always the likeliest token.
+        temperature: f64,
+        /// Only so many of the likeliest tokens are drawn from; 0: all.
+        top_k: usize,
+        /// Only the likeliest tokens that together reach this probability are drawn from.
+        top_p: f64,
+        /// Seed of the draws.
+        seed: u64,
         /// Where to compute.
         device: Device,
     },

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, merge};
+use super::training::TaskKind;
 
 /// Which rows a study trains, validates and tests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,14 +53,14 @@ pub struct Clean {
 const SPLIT: ArgumentKind = ArgumentKind::Float { low: Excluded(0.0), high: Excluded(1.0) };
 
 const fn line(name: &'static str, kind: ArgumentKind, default: ArgumentDefault, doc: &'static str) -> Argument {
-    Argument { name, aliases: &[], kind, default, doc }
+    Argument { name, aliases: &[], kind, default, doc, only: None }
 }
 
 use ArgumentDefault::{Absent, Flag, Int, Required, Text};
 
 /// Every key of `[data]`.
 pub static DATA_ARGUMENTS: &[Argument] = &[
-    line("train", ArgumentKind::Text, Required, "file of training rows: .csv, .tsv or .jsonl"),
+    line("train", ArgumentKind::Text, Required, "file of training rows: .csv, .tsv or .jsonl; to model language also .txt"),
     line("validation", ArgumentKind::Text, Absent, "file of validation rows; without it they are cut from train"),
     line("test", ArgumentKind::Text, Absent, "file of test rows"),
     line("text", ArgumentKind::Text, Text("text"), "column of texts"),
@@ -68,7 +69,12 @@ pub static DATA_ARGUMENTS: &[Argument] = &[
     line("test_split", SPLIT, Absent, "share of train held out for testing"),
     line("stratify", ArgumentKind::Flag, Flag(true), "whether held-out rows keep the proportions of the labels"),
     line("seed", ArgumentKind::Int { low: 0, high: i64::MAX }, Int(0), "seed of the splits"),
-    line("max_length", ArgumentKind::Int { low: 3, high: 8_192 }, Int(128), "longest row in tokens, special tokens included"),
+    line(
+        "max_length",
+        ArgumentKind::Int { low: 3, high: 8_192 },
+        Int(128),
+        "longest row in tokens, special tokens included; to model language the tokens of a window",
+    ),
     line("clean.drop_empty", ArgumentKind::Flag, Flag(true), "leave out rows with an empty text"),
     line("clean.deduplicate", ArgumentKind::Flag, Flag(false), "leave out rows that repeat an earlier one of the same file"),
     line("clean.normalize", ArgumentKind::Flag, Flag(false), "Unicode NFKC, and runs of white space as one space"),
@@ -112,15 +118,36 @@ impl DataArguments {
         self
     }
 
+    /// What of the given values means nothing to `task`: refused rather than ignored.
+    #[must_use]
+    pub fn misfits(values: &BTreeMap<String, Value>, task: TaskKind) -> Vec<ArgumentProblem> {
+        let name = task.line().name;
+        match task {
+            TaskKind::TextClassification => ["train", "validation", "test"]
+                .into_iter()
+                .filter(|key| values.get(*key).and_then(Value::as_str).is_some_and(|file| Path::new(file).extension().is_some_and(|e| e == "txt")))
+                .map(|key| {
+                    ArgumentProblem::new(key, format!("a .txt file has no labels, which `{name}` needs"))
+                        .with_help("give a .csv, .tsv or .jsonl file, or set `task = \"language-modeling\"`")
+                })
+                .collect(),
+            TaskKind::LanguageModeling => ["label", "stratify"]
+                .into_iter()
+                .filter(|key| values.contains_key(*key))
+                .map(|key| ArgumentProblem::new(key, format!("`{name}` has no labels")).with_help("leave it out"))
+                .collect(),
+        }
+    }
+
     fn contradictions(&self) -> Vec<ArgumentProblem> {
         let mut problems = Vec::new();
         let files = [("train", Some(&self.train)), ("validation", self.validation.as_ref()), ("test", self.test.as_ref())];
         for (key, file) in files {
             let Some(file) = file else { continue };
             let extension = file.extension().and_then(|extension| extension.to_str());
-            if !matches!(extension, Some("csv" | "tsv" | "jsonl")) {
+            if !matches!(extension, Some("csv" | "tsv" | "jsonl" | "txt")) {
                 problems.push(
-                    ArgumentProblem::new(key, format!("`{}` is not a .csv, .tsv or .jsonl file", file.display()))
+                    ArgumentProblem::new(key, format!("`{}` is not a .csv, .tsv, .jsonl or .txt file", file.display()))
                         .with_help("the ending says the format"),
                 );
             }

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The shape of the encoder and its tokenizer.
+/// The shape of the model and its tokenizer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelArguments {
-    /// Width of the encoder; a multiple of `num_heads`.
+    /// Width of the model; a multiple of `num_heads`.
     pub hidden_size: usize,
-    /// Number of encoder layers.
+    /// Number of layers.
     pub num_layers: usize,
     /// Attention heads per layer.
     pub num_heads: usize,
@@ -20,8 +20,11 @@ pub struct ModelArguments {
     pub attention_dropout: f64,
     /// The feed-forward part's nonlinearity.
     pub activation: Activation,
-    /// How token vectors become one text vector.
-    pub pooling: Pooling,
+    /// How token vectors become one text vector; only of classifiers.
+    pub pooling: Option<Pooling>,
+    /// Whether the output reuses the token embeddings; only of language models.
+    #[serde(default)]
+    pub tie_word_embeddings: Option<bool>,
     /// The kind of tokenizer trained on the training texts.
     pub tokenizer: TokenizerKind,
     /// Most entries the tokenizer may have, special tokens included.
@@ -66,11 +69,32 @@ pub enum Pooling {
 pub enum TokenizerKind {
     /// BERT's subwords.
     WordPiece,
-    /// Byte-pair encoding.
+    /// Byte-pair encoding: of letters within words to classify, of bytes as in GPT-2 to model language.
     Bpe,
     /// Whole words and punctuation marks.
     Word,
+    /// Single characters.
+    Chars,
+    /// Single bytes of UTF-8.
+    Bytes,
 }
+
+impl TokenizerKind {
+    /// The word in `model.tokenizer`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::WordPiece => "wordpiece",
+            Self::Bpe => "bpe",
+            Self::Word => "word",
+            Self::Chars => "chars",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
+/// Entries of a tokenizer that knows every byte and the end of a text.
+pub(super) const BYTE_ENTRIES: usize = 257;
 
 /// What the tokenizer depends on, and with it the prepared data: trials that agree here share one cache entry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -59,7 +59,6 @@ const NOT_YET: &[&str] = &[
     "neftune_noise_alpha",
     "optim_args",
     "optim_target_modules",
-    "lr_scheduler_kwargs",
     "parallelism_config",
     "accelerator_config",
     "ddp_backend",

@@ -7,7 +7,7 @@ use std::ops::{Bound, RangeBounds};
 use serde_json::{Map, Value, json};
 
 use super::refused;
-use super::training::ARGUMENTS;
+use super::training::{ARGUMENTS, TaskKind};
 
 /// One argument a user may set: its name, what values it takes, and what it means.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +22,8 @@ pub struct Argument {
     pub default: ArgumentDefault,
     /// What it does, in one sentence.
     pub doc: &'static str,
+    /// The one task that it means something to; `None`: all of them.
+    pub only: Option<TaskKind>,
 }
 
 /// The type of an argument with the values it allows.
@@ -276,7 +278,10 @@ pub(super) fn find<'a>(table: &'a [Argument], key: &str) -> Result<&'a Argument,
     // `hidden_size` alone is most likely `model.hidden_size`, which edit distances over the whole name do not see.
     let by_last = names.clone().find(|name| name.rsplit_once('.').is_some_and(|(_, last)| last == key));
     let aliases = table.iter().flat_map(|argument| argument.aliases.iter().copied());
-    Err(match by_last.or_else(|| nearest(key, names.chain(aliases))) {
+    let near = by_last.or_else(|| nearest(key, names.chain(aliases)));
+    // Its own name, whichever of its names was near.
+    let near = near.map(|near| table.iter().find(|argument| argument.aliases.contains(&near)).map_or(near, |argument| argument.name));
+    Err(match near {
         Some(near) => problem.with_help(format!("did you mean `{near}`?")),
         None => problem,
     })
@@ -322,6 +327,16 @@ pub(super) fn merge(table: &[Argument], values: &BTreeMap<String, Value>) -> (Ma
     }
     problems.sort_by(|a, b| a.key.cmp(&b.key));
     (merged, problems)
+}
+
+/// Given values that mean nothing to `task`: refused rather than ignored.
+pub(super) fn of_other_tasks(table: &[Argument], values: &BTreeMap<String, Value>, task: TaskKind) -> Vec<ArgumentProblem> {
+    let misplaced = |key: &str| {
+        let only = find(table, key).ok()?.only.filter(|only| *only != task)?;
+        let message = format!("`{key}` belongs to the task `{}`, and this is `{}`", only.line().name, task.line().name);
+        Some(ArgumentProblem::new(key, message).with_help("leave it out"))
+    };
+    flatten(values).iter().filter(|(_, value)| !value.is_null()).filter_map(|(key, _)| misplaced(key)).collect()
 }
 
 /// The candidate that `text` most likely meant, if any is near.

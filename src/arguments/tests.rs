@@ -72,6 +72,42 @@ fn aliases_and_nested_tables_mean_the_dotted_name() {
 }
 
 #[test]
+fn defaults_of_the_model_follow_the_task() {
+    let of = |task: &str| TrainerArguments::resolve(&map(json!({"task": task}))).unwrap().model;
+    let (classifier, language) = (of("text-classification"), of("language-modeling"));
+    assert_eq!((classifier.tokenizer, classifier.lowercase, classifier.pooling), (TokenizerKind::WordPiece, true, Some(Pooling::Mean)));
+    assert_eq!((language.tokenizer, language.lowercase, language.pooling), (TokenizerKind::Bpe, false, None));
+    assert_eq!((classifier.tie_word_embeddings, language.tie_word_embeddings), (None, Some(true)));
+    assert_eq!(TaskKind::of(&map(json!({"task": "language-modeling"}))), TaskKind::LanguageModeling);
+    assert_eq!(TaskKind::of(&map(json!({"task": "tasks"}))), TaskKind::TextClassification);
+}
+
+#[test]
+fn arguments_of_another_task_are_refused() {
+    let refused = |values: Value| TrainerArguments::resolve(&map(values)).unwrap_err()[0].to_string();
+    assert_eq!(
+        refused(json!({"task": "language-modeling", "model.pooling": "cls"})),
+        "`model.pooling` belongs to the task `text-classification`, and this is `language-modeling` (leave it out)"
+    );
+    assert!(refused(json!({"tie_word_embeddings": true})).contains("belongs to the task `language-modeling`"));
+    assert!(refused(json!({"model.tokenizer": "chars"})).contains("it takes \"wordpiece\", \"bpe\", \"word\""));
+    assert!(refused(json!({"task": "language-modeling", "model.tokenizer": "bytes", "model.vocab_size": 100})).contains("at least 257"));
+    let data =
+        |values: Value, task: TaskKind| DataArguments::misfits(&map(values), task).iter().map(|problem| problem.key.clone()).collect::<Vec<_>>();
+    assert_eq!(data(json!({"train": "a.txt", "label": "x"}), TaskKind::TextClassification), ["train"]);
+    assert_eq!(data(json!({"train": "a.txt", "label": "x", "stratify": true}), TaskKind::LanguageModeling), ["label", "stratify"]);
+}
+
+#[test]
+fn a_course_that_ends_above_nothing_says_where() {
+    let keys = |values: Value| TrainerArguments::resolve(&map(values)).unwrap_err().iter().map(|problem| problem.key.clone()).collect::<Vec<_>>();
+    assert_eq!(keys(json!({"lr_scheduler_type": "cosine_with_min_lr"})), ["lr_scheduler_type"]);
+    assert_eq!(keys(json!({"lr_scheduler_kwargs": {"min_lr": 1e-5}})), ["lr_scheduler_type"]);
+    let both = json!({"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr": 1e-5, "min_lr_rate": 0.1}});
+    assert_eq!(keys(both), ["lr_scheduler_kwargs.min_lr_rate"]);
+}
+
+#[test]
 fn warm_up_is_steps_or_a_share() {
     for good in [json!(0), json!(0.1), json!(100), json!(100.0)] {
         assert!(check_values("warmup_steps", &[good]).is_empty());

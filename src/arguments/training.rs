@@ -6,8 +6,8 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::model::{ModelArguments, TokenizerArguments};
-use super::table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, merge};
+use super::model::{BYTE_ENTRIES, ModelArguments, TokenizerArguments, TokenizerKind};
+use super::table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, merge, of_other_tasks};
 
 /// Everything a training run is told, complete: defaults are filled in, so that it can be stored and compared.
 ///
@@ -43,6 +43,9 @@ pub struct TrainerArguments {
     pub momentum: f64,
     /// The course of the learning rate after warm-up.
     pub lr_scheduler_type: Schedule,
+    /// Settings of some courses.
+    #[serde(default)]
+    pub lr_scheduler_kwargs: ScheduleArguments,
     /// Steps of linear warm-up, or their share of all steps when below 1.
     pub warmup_steps: f64,
     /// Share of all steps that is warm-up, used when `warmup_steps` is 0.
@@ -55,6 +58,9 @@ pub struct TrainerArguments {
     pub eval_strategy: EvalStrategy,
     /// Optimiser steps between evaluations with `eval_strategy = "steps"`; `None`: `logging_steps`.
     pub eval_steps: Option<u64>,
+    /// Most examples that an evaluation looks at, spread evenly; `None`: all.
+    #[serde(default)]
+    pub max_eval_samples: Option<usize>,
     /// Optimiser steps between log lines.
     pub logging_steps: u64,
     /// Whether an incomplete last micro-batch of an epoch is left out.
@@ -63,31 +69,79 @@ pub struct TrainerArguments {
     pub model: ModelArguments,
 }
 
-/// What a training run learns to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What a training run learns to do; its words are the names in [`TRAINER_TASKS`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskKind {
     /// One label per text.
+    #[default]
     #[serde(rename = "text-classification")]
     TextClassification,
+    /// The next token of a text.
+    #[serde(rename = "language-modeling")]
+    LanguageModeling,
+}
+
+impl TaskKind {
+    /// The task that arguments name; the default where they name none, or none there is (which is reported elsewhere).
+    #[must_use]
+    pub fn of(values: &BTreeMap<String, Value>) -> Self {
+        values.get("task").and_then(|task| serde_json::from_value(task.clone()).ok()).unwrap_or_default()
+    }
+
+    /// Its line of [`TRAINER_TASKS`].
+    #[must_use]
+    pub fn line(self) -> &'static TrainerTask {
+        TRAINER_TASKS.iter().find(|task| task.kind == self).expect("a test holds the kinds and the table together")
+    }
 }
 
 /// One line of `hpsearch list tasks`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrainerTask {
+    /// What the resolved arguments say.
+    pub kind: TaskKind,
     /// The word in `[trainer] task`.
     pub name: &'static str,
     /// What it is, in one sentence.
     pub doc: &'static str,
     /// The metrics it reports besides `train_loss`, `learning_rate`, `epoch` and `steps_per_second`.
     pub metrics: &'static [&'static str],
+    /// The tokenizers it takes, the default first.
+    pub tokenizers: &'static [TokenizerKind],
+    /// Whether texts are lowercased when nothing says it.
+    pub lowercase: bool,
 }
 
 /// The tasks the shared trainer knows.
-pub const TRAINER_TASKS: &[TrainerTask] = &[TrainerTask {
-    name: "text-classification",
-    doc: "one label per text, by a transformer encoder trained from scratch with its own tokenizer",
-    metrics: &["eval_loss", "eval_accuracy", "eval_macro_f1"],
-}];
+pub const TRAINER_TASKS: &[TrainerTask] = &[
+    TrainerTask {
+        kind: TaskKind::TextClassification,
+        name: "text-classification",
+        doc: "one label per text, by a transformer encoder trained from scratch with its own tokenizer",
+        metrics: &["eval_loss", "eval_accuracy", "eval_macro_f1"],
+        tokenizers: &[TokenizerKind::WordPiece, TokenizerKind::Bpe, TokenizerKind::Word],
+        lowercase: true,
+    },
+    TrainerTask {
+        kind: TaskKind::LanguageModeling,
+        name: "language-modeling",
+        doc: "the next token of a text, by a transformer decoder trained from scratch on characters, bytes or byte-level BPE",
+        metrics: &["eval_loss", "eval_perplexity", "eval_bits_per_byte"],
+        tokenizers: &[TokenizerKind::Bpe, TokenizerKind::Chars, TokenizerKind::Bytes],
+        lowercase: false,
+    },
+];
+
+/// The words for `[trainer] task`.
+const TASK_NAMES: [&str; TRAINER_TASKS.len()] = {
+    let mut names = [""; TRAINER_TASKS.len()];
+    let mut task = 0;
+    while task < names.len() {
+        names[task] = TRAINER_TASKS[task].name;
+        task += 1;
+    }
+    names
+};
 
 /// An optimiser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,10 +162,22 @@ pub enum Schedule {
     Linear,
     /// Down to 0 along half a cosine wave.
     Cosine,
+    /// Down to `lr_scheduler_kwargs.min_lr` along half a cosine wave.
+    CosineWithMinLr,
     /// Always the same, without warm-up.
     Constant,
     /// Always the same after warm-up.
     ConstantWithWarmup,
+}
+
+/// Settings of some courses of the learning rate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleArguments {
+    /// Where `cosine_with_min_lr` ends.
+    pub min_lr: Option<f64>,
+    /// The same as a share of the peak learning rate.
+    pub min_lr_rate: Option<f64>,
 }
 
 /// When to evaluate, besides where the pruner asks for it and at the end.
@@ -135,12 +201,17 @@ const fn count(high: i64) -> ArgumentKind {
 }
 
 const fn line(name: &'static str, kind: ArgumentKind, default: ArgumentDefault, doc: &'static str) -> Argument {
-    Argument { name, aliases: &[], kind, default, doc }
+    Argument { name, aliases: &[], kind, default, doc, only: None }
 }
 
 impl Argument {
     const fn or(mut self, aliases: &'static [&'static str]) -> Self {
         self.aliases = aliases;
+        self
+    }
+
+    const fn only(mut self, task: TaskKind) -> Self {
+        self.only = Some(task);
         self
     }
 }
@@ -150,7 +221,7 @@ use ArgumentKind::Choice;
 
 /// Every argument of `[trainer]`: drives parsing, checks, suggestions, the schema and `hpsearch list tasks`.
 pub static ARGUMENTS: &[Argument] = &[
-    line("task", Choice(&["text-classification"]), Text("text-classification"), "what is learnt"),
+    line("task", Choice(&TASK_NAMES), Text("text-classification"), "what is learnt"),
     // 5e-5 in transformers is meant for pretrained models; from scratch it hardly moves.
     line("learning_rate", POSITIVE, Float(1e-3), "peak learning rate (transformers' 5e-5 is meant for pretrained models)").or(&["lr"]),
     line("per_device_train_batch_size", count(65_536), Int(8), "training rows per micro-batch").or(&["train_batch_size", "batch_size"]),
@@ -168,9 +239,16 @@ pub static ARGUMENTS: &[Argument] = &[
     line("momentum", SHARE, Float(0.9), "SGD's momentum"),
     line(
         "lr_scheduler_type",
-        Choice(&["linear", "cosine", "constant", "constant_with_warmup"]),
+        Choice(&["linear", "cosine", "cosine_with_min_lr", "constant", "constant_with_warmup"]),
         Text("linear"),
         "course of the learning rate after warm-up",
+    ),
+    line("lr_scheduler_kwargs.min_lr", POSITIVE, Absent, "where cosine_with_min_lr ends"),
+    line(
+        "lr_scheduler_kwargs.min_lr_rate",
+        ArgumentKind::Float { low: Included(0.0), high: Included(1.0) },
+        Absent,
+        "where cosine_with_min_lr ends, as a share of learning_rate",
     ),
     line("warmup_steps", ArgumentKind::StepsOrShare, Int(0), "steps of linear warm-up, or their share of all steps when below 1"),
     line(
@@ -184,23 +262,47 @@ pub static ARGUMENTS: &[Argument] = &[
     line("eval_strategy", Choice(&["no", "epoch", "steps"]), Text("no"), "when to evaluate, besides where the pruner asks for it and at the end")
         .or(&["evaluation_strategy"]),
     line("eval_steps", count(i64::MAX), Absent, "optimiser steps between evaluations with eval_strategy = \"steps\"; logging_steps when not given"),
+    line("max_eval_samples", count(i64::MAX), Absent, "most examples an evaluation looks at, spread evenly; all when not given"),
     line("logging_steps", count(i64::MAX), Int(500), "optimiser steps between log lines"),
     line("dataloader_drop_last", ArgumentKind::Flag, Flag(false), "leave out an incomplete last micro-batch of an epoch"),
-    line("model.hidden_size", count(16_384), Int(128), "width of the encoder, a multiple of model.num_heads").or(&["model.d_model"]),
-    line("model.num_layers", count(256), Int(2), "number of encoder layers").or(&["num_hidden_layers", "model.num_hidden_layers"]),
-    line("model.num_heads", count(256), Int(4), "attention heads per layer").or(&["num_attention_heads", "model.num_attention_heads"]),
-    line("model.intermediate_size", count(65_536), Absent, "width of the feed-forward part; four times model.hidden_size when not given"),
+    line("model.hidden_size", count(16_384), Int(128), "width of the model, a multiple of model.num_heads").or(&["model.d_model", "model.n_embd"]),
+    line("model.num_layers", count(256), Int(2), "number of layers").or(&["num_hidden_layers", "model.num_hidden_layers", "model.n_layer"]),
+    line("model.num_heads", count(256), Int(4), "attention heads per layer").or(&[
+        "num_attention_heads",
+        "model.num_attention_heads",
+        "model.n_head",
+    ]),
+    line("model.intermediate_size", count(65_536), Absent, "width of the feed-forward part; four times model.hidden_size when not given")
+        .or(&["model.n_inner"]),
     line("model.dropout", SHARE, Float(0.1), "share of activations dropped").or(&["hidden_dropout_prob", "model.hidden_dropout_prob"]),
     line("model.attention_dropout", SHARE, Float(0.1), "share of attention probabilities dropped")
         .or(&["attention_probs_dropout_prob", "model.attention_probs_dropout_prob"]),
     line("model.activation", Choice(&["gelu", "relu"]), Text("gelu"), "nonlinearity of the feed-forward part")
         .or(&["hidden_act", "model.hidden_act"]),
-    line("model.pooling", Choice(&["cls", "mean"]), Text("mean"), "how token vectors become one text vector"),
-    line("model.tokenizer", Choice(&["wordpiece", "bpe", "word"]), Text("wordpiece"), "kind of tokenizer trained on the training texts"),
+    line("model.pooling", Choice(&["cls", "mean"]), Absent, "how token vectors become one text vector; mean when not given")
+        .only(TaskKind::TextClassification),
+    line("model.tie_word_embeddings", ArgumentKind::Flag, Absent, "whether the output reuses the token embeddings; true when not given")
+        .or(&["tie_word_embeddings"])
+        .only(TaskKind::LanguageModeling),
+    line(
+        "model.tokenizer",
+        Choice(&["wordpiece", "bpe", "word", "chars", "bytes"]),
+        Absent,
+        "kind of tokenizer trained on the training texts; when not given wordpiece to classify, bpe to model language",
+    ),
     line("model.vocab_size", ArgumentKind::Int { low: 5, high: 1_000_000 }, Int(8_000), "most entries the tokenizer may have"),
-    line("model.lowercase", ArgumentKind::Flag, Flag(true), "whether texts are lowercased first"),
-    line("model.max_length", ArgumentKind::Int { low: 3, high: 8_192 }, Absent, "longest row in tokens; [data] max_length when not given")
-        .or(&["max_position_embeddings", "model.max_position_embeddings"]),
+    line(
+        "model.lowercase",
+        ArgumentKind::Flag,
+        Absent,
+        "whether texts are lowercased first; when not given true to classify, false to model language",
+    ),
+    line("model.max_length", ArgumentKind::Int { low: 3, high: 8_192 }, Absent, "longest row in tokens; [data] max_length when not given").or(&[
+        "max_position_embeddings",
+        "model.max_position_embeddings",
+        "block_size",
+        "model.n_positions",
+    ]),
 ];
 
 impl TrainerArguments {
@@ -209,7 +311,10 @@ impl TrainerArguments {
     /// # Errors
     /// All problems at once, sorted by key: unknown keys, wrong types, values out of range, contradictions.
     pub fn resolve(values: &BTreeMap<String, Value>) -> Result<Self, Vec<ArgumentProblem>> {
-        let (merged, mut problems) = merge(ARGUMENTS, values);
+        let (mut merged, mut problems) = merge(ARGUMENTS, values);
+        let task = TaskKind::of(&merged.iter().map(|(name, value)| (name.clone(), value.clone())).collect());
+        problems.extend(of_other_tasks(ARGUMENTS, values, task));
+        fill_in(&mut merged["model"], task);
         // Values that were refused are null or at their default here, so what follows looks at sound ones only.
         match serde_json::from_value::<Self>(Value::Object(merged)) {
             Ok(arguments) => {
@@ -243,6 +348,40 @@ impl TrainerArguments {
                 .with_help("each head takes an equal share of the width"),
             );
         }
+        let task = self.task.line();
+        if !task.tokenizers.contains(&model.tokenizer) && sound("model.tokenizer") {
+            let taken: Vec<String> = task.tokenizers.iter().map(|kind| format!("\"{}\"", kind.word())).collect();
+            problems.push(
+                ArgumentProblem::new("model.tokenizer", format!("`{}` takes no tokenizer `{}`", task.name, model.tokenizer.word()))
+                    .with_help(format!("it takes {}", taken.join(", "))),
+            );
+        }
+        if self.task == TaskKind::LanguageModeling
+            && matches!(model.tokenizer, TokenizerKind::Bytes | TokenizerKind::Bpe)
+            && model.vocab_size < BYTE_ENTRIES
+            && sound("model.vocab_size")
+        {
+            problems.push(
+                ArgumentProblem::new("model.vocab_size", format!("`model.vocab_size` = {} has no room for all bytes", model.vocab_size))
+                    .with_help(format!("give at least {BYTE_ENTRIES}, or `model.tokenizer = \"chars\"`")),
+            );
+        }
+        let ends = self.lr_scheduler_kwargs;
+        match (self.lr_scheduler_type, ends.min_lr, ends.min_lr_rate) {
+            (Schedule::CosineWithMinLr, None, None) => problems.push(
+                ArgumentProblem::new("lr_scheduler_type", "`cosine_with_min_lr` needs to know where it ends")
+                    .with_help("give `lr_scheduler_kwargs.min_lr` or `lr_scheduler_kwargs.min_lr_rate`"),
+            ),
+            (Schedule::CosineWithMinLr, Some(_), Some(_)) => problems.push(ArgumentProblem::new(
+                "lr_scheduler_kwargs.min_lr_rate",
+                "`lr_scheduler_kwargs.min_lr` and `lr_scheduler_kwargs.min_lr_rate` both say where the learning rate ends: give one of them",
+            )),
+            (Schedule::CosineWithMinLr, ..) | (_, None, None) => {}
+            _ => problems.push(
+                ArgumentProblem::new("lr_scheduler_type", "`lr_scheduler_kwargs` says where `cosine_with_min_lr` ends, and this is another course")
+                    .with_help("set `lr_scheduler_type = \"cosine_with_min_lr\"`"),
+            ),
+        }
         if self.max_steps == 0 {
             problems.push(
                 ArgumentProblem::new("max_steps", "`max_steps` = 0 trains nothing")
@@ -253,5 +392,21 @@ impl TrainerArguments {
             problems.push(ArgumentProblem::new("warmup_ratio", "`warmup_ratio` and `warmup_steps` both say how long warm-up is: give one of them"));
         }
         problems
+    }
+}
+
+/// The default values that depend on the task.
+fn fill_in(model: &mut Value, task: TaskKind) {
+    let line = task.line();
+    let mut default = |name: &str, value: Value| {
+        if model[name].is_null() {
+            model[name] = value;
+        }
+    };
+    default("tokenizer", Value::from(line.tokenizers[0].word()));
+    default("lowercase", Value::from(line.lowercase));
+    match task {
+        TaskKind::TextClassification => default("pooling", Value::from("mean")),
+        TaskKind::LanguageModeling => default("tie_word_embeddings", Value::from(true)),
     }
 }

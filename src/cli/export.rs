@@ -78,7 +78,7 @@ pub fn export_trial(
         console.say(&format!("  {name} {}", number(value)));
     }
     if matches!(spec.program, Program::Trainer { .. }) {
-        console.say(&format!("`hpsearch predict {} \"some text\"` uses it", shown(directory)));
+        console.say(&format!("`{} {} \"some text\"` uses it", exported.recipe.verb(), shown(directory)));
     }
     Ok(())
 }

@@ -7,7 +7,6 @@ pub const LATER: &[&str] = &[
     "importance",
     "report",
     "export-data",
-    "generate",
     "enqueue",
     "pause",
     "resume",

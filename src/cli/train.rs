@@ -79,7 +79,7 @@ fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Consol
             console.say(&format!("{} {step}: {} {}", recipe.clock.as_str(), recipe.metric, number(value)));
             reports.push(Report { step, value, metrics, checkpoint: saved.take() });
         }
-        Progress::Line(_) => {}
+        Progress::Line(_) | Progress::Text(_) => {}
     })?;
     let chosen = match recipe.rule {
         ValueRule::Last => reports.last(),

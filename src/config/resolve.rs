@@ -12,7 +12,7 @@ use super::space::{self, Searched};
 use super::suggestion::{nearest, quoted};
 use super::syntax::{Entry, Item, Node, Table};
 use super::trainer::{self, Arguments};
-use crate::arguments::TRAINER_TASKS;
+use crate::arguments::TaskKind;
 use crate::metric::Direction;
 use crate::params::Params;
 use crate::study::{
@@ -41,8 +41,8 @@ pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<
     let retry = retry(&file.section("retry", problems));
     let checkpoints = checkpoints(&file.section("checkpoints", problems), base, problems);
     let export = export(&file.section("export", problems), base, problems);
-    if arguments.is_some() {
-        check_metric(&study, objective.as_ref(), problems);
+    if let Some(arguments) = &arguments {
+        check_metric(&study, objective.as_ref(), TaskKind::of(&arguments.values), problems);
     }
 
     let searched = searched?;
@@ -220,7 +220,7 @@ impl<'a> StudyFile<'a> {
             trainer::check_searched(searched, &arguments, problems);
         }
         let data = match self.table("data") {
-            Some((table, place)) => trainer::read_data(table, place, self.base, problems),
+            Some((table, place)) => trainer::read_data(table, place, self.base, TaskKind::of(&arguments.values), problems),
             None => {
                 if self.lacks("data") {
                     let problem = Diagnostic::error(place, "a [trainer] study needs [data]");
@@ -319,9 +319,9 @@ fn listed_objective(study: &Section<'_>, entry: &Entry, problems: &mut Vec<Diagn
 }
 
 /// The built-in trainer's metrics are known: a slip would let every trial fail.
-fn check_metric(study: &Section<'_>, objective: Option<&Objective>, problems: &mut Vec<Diagnostic>) {
+fn check_metric(study: &Section<'_>, objective: Option<&Objective>, task: TaskKind, problems: &mut Vec<Diagnostic>) {
     let Some(objective) = objective else { return };
-    let known: Vec<&str> = TRAINER_TASKS.iter().flat_map(|task| task.metrics).copied().chain(["train_loss"]).collect();
+    let known: Vec<&str> = task.line().metrics.iter().copied().chain(["train_loss"]).collect();
     let metric = objective.metric.as_str();
     if !known.contains(&metric) {
         let problem = Diagnostic::error(study.node("metric").map(|node| node.place), format!("the trainer reports no metric `{metric}`"));
@@ -332,7 +332,8 @@ fn check_metric(study: &Section<'_>, objective: Option<&Objective>, problems: &m
         });
         return;
     }
-    let better = if metric.ends_with("loss") { Direction::Minimize } else { Direction::Maximize };
+    let smaller = ["loss", "perplexity", "bits_per_byte"].iter().any(|end| metric.ends_with(end));
+    let better = if smaller { Direction::Minimize } else { Direction::Maximize };
     if objective.direction != better {
         let message = format!("`{metric}` is searched for its worst value: `direction = \"{}\"`", objective.direction.as_str());
         let problem = Diagnostic::warning(study.node("direction").map(|node| node.place), message);

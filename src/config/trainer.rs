@@ -9,7 +9,7 @@ use super::diagnostic::{Diagnostic, Place};
 use super::keys;
 use super::space::{Parameter, Searched};
 use super::syntax::{Leaf, Table};
-use crate::arguments::{ARGUMENTS, Argument, ArgumentProblem, DATA_ARGUMENTS, DataArguments, TrainerArguments, check_values};
+use crate::arguments::{ARGUMENTS, Argument, ArgumentProblem, DATA_ARGUMENTS, DataArguments, TaskKind, TrainerArguments, check_values};
 use crate::params::{Params, Value};
 use crate::space::{Distribution, Space};
 
@@ -125,10 +125,11 @@ fn probe_point(space: &Space, index: u32) -> Params {
 }
 
 /// Reads `[data]`; file names become absolute, and the files must be there.
-pub(super) fn read_data(table: &Table, place: Place, base: &Path, problems: &mut Vec<Diagnostic>) -> BTreeMap<String, Json> {
+pub(super) fn read_data(table: &Table, place: Place, base: &Path, task: TaskKind, problems: &mut Vec<Diagnostic>) -> BTreeMap<String, Json> {
     let leaves = once_each(table, DATA_ARGUMENTS, problems);
     let mut values: BTreeMap<String, Json> = leaves.iter().map(|leaf| (leaf.name.clone(), leaf.value.to_json())).collect();
-    let found = DataArguments::resolve(&values).err().unwrap_or_default();
+    let mut found = DataArguments::resolve(&values).err().unwrap_or_default();
+    found.extend(DataArguments::misfits(&values, task));
     let sound = |name: &str| found.iter().all(|problem| problem.key != name);
     let files: Vec<&Leaf<'_>> =
         leaves.iter().filter(|leaf| ["train", "validation", "test"].contains(&leaf.name.as_str()) && sound(&leaf.name)).collect();

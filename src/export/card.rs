@@ -25,7 +25,7 @@ pub(super) fn card(exported: &Exported<'_>) -> String {
         let _infallible = writeln!(text, "| {name} | {value} |");
     }
     if !recipe.trainer.is_empty() {
-        text.push_str("\n    hpsearch predict . \"some text\"\n    hpsearch train best.toml -o again\n");
+        let _infallible = writeln!(text, "\n    {} . \"some text\"\n    hpsearch train best.toml -o again", recipe.verb());
     }
     text.push_str("\n`best.toml` holds every argument, the data's paths and digests and the seed; `metrics.json` the figures above.\n");
     text

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::ExportError;
-use crate::arguments::TrainerArguments;
+use crate::arguments::{TaskKind, TrainerArguments};
 use crate::device::Device;
 use crate::metric::Direction;
 use crate::params::Params;
@@ -107,6 +107,14 @@ impl Recipe {
     /// The data arguments as the trainer takes them.
     pub fn data_arguments(&self) -> BTreeMap<String, serde_json::Value> {
         to_json(&self.data)
+    }
+
+    /// The command that uses its model.
+    pub fn verb(&self) -> &'static str {
+        match TaskKind::of(&self.trainer_arguments()) {
+            TaskKind::TextClassification => "hpsearch predict",
+            TaskKind::LanguageModeling => "hpsearch generate",
+        }
     }
 
     /// Data files whose content is not what it was.

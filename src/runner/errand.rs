@@ -1,6 +1,7 @@
 //! One job for a worker of its own: preparing data, evaluating, predicting, training a single model.
 
 use std::io::{BufRead, BufReader, Write};
+use std::ops::ControlFlow;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,6 +15,8 @@ use crate::wire::{self, Down, EndWord, Job, PREFIX, Up};
 pub enum Progress {
     /// A line of its log.
     Line(String),
+    /// A piece of the text it writes.
+    Text(String),
     /// A report; the answer is always to go on.
     Report {
         /// Clock value.
@@ -49,6 +52,14 @@ pub enum ErrandError {
 
 /// Has a fresh worker do `job`; `hear` is told what it says. The answer, for jobs that have one.
 pub fn run(program: &Path, job: Job, hear: &mut dyn FnMut(Progress)) -> Result<Option<serde_json::Value>, ErrandError> {
+    run_while(program, job, &mut |progress| {
+        hear(progress);
+        ControlFlow::Continue(())
+    })
+}
+
+/// The same, but when `hear` has heard enough the worker is dismissed, and there is no answer.
+pub fn run_while(program: &Path, job: Job, hear: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Option<serde_json::Value>, ErrandError> {
     let started = |source| ErrandError::Start { program: program.display().to_string(), source };
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).to_string();
     let mut command = Command::new(program);
@@ -66,25 +77,37 @@ pub fn run(program: &Path, job: Job, hear: &mut dyn FnMut(Progress)) -> Result<O
     let message = serde_json::to_string(&Down::Job(Box::new(job))).map_err(|error| ErrandError::Failed(error.to_string()))?;
     writeln!(stdin, "{message}").and_then(|()| stdin.flush()).map_err(started)?;
     let (mut answer, mut end) = (None, None);
+    let mut enough = ControlFlow::Continue(());
     for line in BufReader::new(stdout).lines() {
         let Ok(line) = line else { break };
-        match line.strip_prefix(PREFIX).map(Up::parse) {
+        enough = match line.strip_prefix(PREFIX).map(Up::parse) {
             Some(Ok(Up::End { end: word, message })) => {
                 end = Some((word, message));
                 break;
             }
-            Some(Ok(Up::Answer { body })) => answer = Some(body),
+            Some(Ok(Up::Answer { body })) => {
+                answer = Some(body);
+                continue;
+            }
             Some(Ok(Up::Report { step, metrics })) => {
-                hear(Progress::Report { step, metrics });
+                let heard = hear(Progress::Report { step, metrics });
                 // A worker that is gone says so by closing its stdout.
                 let _noticed_there = writeln!(stdin, "{}", wire::verdict_line(&Verdict::GO_ON)).and_then(|()| stdin.flush());
+                heard
             }
             Some(Ok(Up::Checkpoint { path, step })) => hear(Progress::Checkpoint { step, path }),
+            Some(Ok(Up::Text { text })) => hear(Progress::Text(text)),
             Some(Err(_)) | None => hear(Progress::Line(line)),
+        };
+        if enough.is_break() {
+            break;
         }
     }
     drop(stdin);
     let status = child.wait();
+    if enough.is_break() {
+        return Ok(None);
+    }
     match end {
         Some((EndWord::Finished, _)) => Ok(answer),
         Some((word, message)) => Err(ErrandError::Failed(message.unwrap_or_else(|| format!("{word:?}").to_lowercase()))),

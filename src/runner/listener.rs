@@ -144,7 +144,7 @@ impl Listener {
                     let path = current.cwd.join(path);
                     self.send(Input::Checkpoint { trial: current.trial, attempt: current.attempt, step, path });
                 }
-                Ok(Up::Answer { .. }) => {}
+                Ok(Up::Answer { .. } | Up::Text { .. }) => {}
                 Err(error) => {
                     current.log.write(line);
                     current.log.write(format!("[hpsearch] the line above was not understood: {error}\n").as_bytes());

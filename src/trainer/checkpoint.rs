@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use super::TrainerError;
 use super::durable::{Draft, Existing};
-use super::encoder::{Architecture, Encoder};
 use super::optimiser::Optimiser;
 use super::parameters::{Entry, Parameters, Values};
+use super::task::{Model, read_model};
 use crate::arguments::TrainerArguments;
 
 /// The version of `trainer_state.json` and `training_args.json`.
@@ -112,8 +112,7 @@ pub(super) struct Told {
 
 /// Everything a checkpoint is made of.
 pub(super) struct Contents<'a> {
-    pub(super) architecture: &'a Architecture,
-    pub(super) parameters: &'a Parameters,
+    pub(super) model: &'a dyn Model,
     pub(super) values: &'a Values,
     pub(super) tokenizer: &'a [u8],
     pub(super) optimiser: &'a Optimiser,
@@ -123,14 +122,15 @@ pub(super) struct Contents<'a> {
 
 /// Writes the checkpoint `directory`: complete and on the disk when it appears.
 pub(super) fn write(directory: &Path, contents: &Contents) -> Result<(), TrainerError> {
+    let parameters = contents.model.parameters();
     let mut optimiser = Vec::new();
     for (name, values) in &contents.optimiser.state {
-        optimiser.extend(contents.parameters.to_entries(&format!("{name}."), values)?);
+        optimiser.extend(parameters.to_entries(&format!("{name}."), values)?);
     }
-    let model = contents.parameters.to_entries("", contents.values)?;
+    let model = parameters.to_entries("", contents.values)?;
     let files = [
         (MODEL, safetensors(directory, &model)?),
-        (CONFIG, json(contents.architecture)),
+        (CONFIG, json(&contents.model.config())),
         (TOKENIZER, contents.tokenizer.to_vec()),
         (OPTIMISER, safetensors(directory, &optimiser)?),
         (STATE, json(contents.state)),
@@ -160,9 +160,7 @@ pub(super) fn sweep(directory: &Path) {
 
 /// A model as it lies in a checkpoint or an export.
 pub(super) struct ModelFiles {
-    pub(super) architecture: Architecture,
-    pub(super) encoder: Encoder,
-    pub(super) parameters: Parameters,
+    pub(super) model: Box<dyn Model>,
     pub(super) values: Values,
     pub(super) tokenizer: Vec<u8>,
 }
@@ -171,13 +169,9 @@ impl ModelFiles {
     /// Reads a model; digests are verified where the directory has them.
     pub(super) fn load(directory: &Path, device: &Device) -> Result<Self, TrainerError> {
         let files = Files::open(directory)?;
-        let architecture: Architecture = files.json(CONFIG)?;
-        if let Some(problem) = architecture.problem() {
-            return Err(TrainerError::checkpoint(directory, problem));
-        }
-        let (encoder, parameters) = Encoder::new(&architecture);
-        let values = files.values(MODEL, &parameters, "", device)?;
-        Ok(Self { encoder, parameters, values, tokenizer: files.read(TOKENIZER)?, architecture })
+        let model = read_model(files.json(CONFIG)?).map_err(|problem| files.problem(CONFIG, &format!("cannot be used: {problem}")))?;
+        let values = files.values(MODEL, model.parameters(), "", device)?;
+        Ok(Self { values, tokenizer: files.read(TOKENIZER)?, model })
     }
 }
 

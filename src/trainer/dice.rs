@@ -33,7 +33,7 @@ impl Dice {
     }
 
     /// Uniform in (0, 1].
-    fn uniform(&mut self) -> f64 {
+    pub(super) fn uniform(&mut self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "53 bits fit exactly")]
         let unit = ((self.next_u64() >> 11) + 1) as f64;
         unit / 9_007_199_254_740_992.0
@@ -52,13 +52,19 @@ impl Dice {
         values
     }
 
+    /// A number below `bound`, which is at least 1 (Lemire 2019, without the rejection that no `usize` needs to be fair to 2^-64).
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        let wide = u128::from(self.next_u64()) * bound as u128;
+        #[expect(clippy::cast_possible_truncation, reason = "the high half is below `bound`")]
+        let number = (wide >> 64) as usize;
+        number
+    }
+
     /// The numbers below `len` in random order (Fisher and Yates).
     pub(super) fn permutation(&mut self, len: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..len).collect();
         for last in (1..len).rev() {
-            let wide = u128::from(self.next_u64()) * (last as u128 + 1);
-            #[expect(clippy::cast_possible_truncation, reason = "the high half is at most `last`")]
-            order.swap(last, (wide >> 64) as usize);
+            order.swap(last, self.below(last + 1));
         }
         order
     }

@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::batch::{Batch, Layout};
-use super::layers::{Attention, Embedding, LAYER_NORM_EPSILON, LayerNorm, Linear, Pass, Rows, activate};
+use super::layers::{Attention, Embedding, LayerNorm, Linear, Pass, Rows, activate};
 use super::parameters::Parameters;
 use super::vocabulary::PADDING;
 use crate::arguments::{Activation, ModelArguments, Pooling};
@@ -33,7 +33,11 @@ pub(super) struct Architecture {
     label2id: BTreeMap<String, usize>,
 }
 
-const MODEL_TYPE: &str = "hpsearch-encoder";
+/// Added to variances, as in BERT.
+const LAYER_NORM_EPSILON: f64 = 1e-12;
+
+/// What `config.json` calls it.
+pub(super) const MODEL_TYPE: &str = "hpsearch-encoder";
 
 impl Architecture {
     /// The shape that the arguments ask for, for a tokenizer, labels and longest row.
@@ -48,7 +52,7 @@ impl Architecture {
             hidden_dropout_prob: arguments.dropout,
             attention_probs_dropout_prob: arguments.attention_dropout,
             hidden_act: arguments.activation,
-            pooling: arguments.pooling,
+            pooling: arguments.pooling.unwrap_or(Pooling::Mean),
             max_position_embeddings: arguments.max_length.unwrap_or(max_length),
             vocab_size,
             layer_norm_eps: LAYER_NORM_EPSILON,
@@ -60,9 +64,6 @@ impl Architecture {
 
     /// Why this is not a model this trainer can run, if it is not.
     pub(super) fn problem(&self) -> Option<String> {
-        if self.model_type != MODEL_TYPE {
-            return Some(format!("model_type is `{}`, not `{MODEL_TYPE}`", self.model_type));
-        }
         if self.num_attention_heads == 0 || !self.hidden_size.is_multiple_of(self.num_attention_heads) || self.id2label.is_empty() {
             return Some("config.json does not describe a model".to_owned());
         }
@@ -72,12 +73,6 @@ impl Architecture {
     /// The labels in the order of their ids.
     pub(super) fn labels(&self) -> Vec<String> {
         self.id2label.values().cloned().collect()
-    }
-
-    /// The same but for dropout, which is no part of the parameters' shapes.
-    pub(super) fn same_shape(&self, other: &Self) -> bool {
-        let without = |architecture: &Self| Self { hidden_dropout_prob: 0.0, attention_probs_dropout_prob: 0.0, ..architecture.clone() };
-        without(self) == without(other)
     }
 }
 
@@ -112,7 +107,7 @@ impl Encoder {
             words: Embedding::new(list, "embeddings.word_embeddings", architecture.vocab_size, width),
             positions: Embedding::new(list, "embeddings.position_embeddings", architecture.max_position_embeddings, width),
             layers: (0..architecture.num_hidden_layers).map(|number| Layer::new(list, &format!("encoder.layer.{number}"), architecture)).collect(),
-            norm: LayerNorm::new(list, "encoder.norm", width),
+            norm: LayerNorm::new(list, "encoder.norm", width, LAYER_NORM_EPSILON),
             classifier: Linear::new(list, "classifier", width, architecture.id2label.len()),
             dropout,
             pooling: architecture.pooling,
@@ -149,7 +144,7 @@ impl Layer {
     fn new(list: &mut Parameters, name: &str, architecture: &Architecture) -> Self {
         let width = architecture.hidden_size;
         Self {
-            attention_norm: LayerNorm::new(list, &format!("{name}.attention_norm"), width),
+            attention_norm: LayerNorm::new(list, &format!("{name}.attention_norm"), width, LAYER_NORM_EPSILON),
             attention: Attention::new(
                 list,
                 &format!("{name}.attention"),
@@ -157,7 +152,7 @@ impl Layer {
                 architecture.num_attention_heads,
                 architecture.attention_probs_dropout_prob,
             ),
-            feed_forward_norm: LayerNorm::new(list, &format!("{name}.feed_forward_norm"), width),
+            feed_forward_norm: LayerNorm::new(list, &format!("{name}.feed_forward_norm"), width, LAYER_NORM_EPSILON),
             inner: Linear::new(list, &format!("{name}.feed_forward.inner"), width, architecture.intermediate_size),
             outer: Linear::new(list, &format!("{name}.feed_forward.outer"), architecture.intermediate_size, width),
             activation: architecture.hidden_act,

@@ -14,6 +14,12 @@ pub(super) struct Slot(usize);
 pub(super) enum Role {
     /// A linear map `[in, out]`; in files `[out, in]`, as PyTorch has it.
     Weight,
+    /// A linear map `[in, out]` that lies in files as it is, as GPT-2 has it. Starts normal with GPT-2's deviation, divided by the root of
+    /// how many such maps add up.
+    Kernel {
+        /// How many.
+        additions: usize,
+    },
     /// An embedding `[entries, width]`.
     Table,
     /// Added, `[1, width]`; in files `[width]`. Starts at 0.
@@ -37,7 +43,7 @@ pub(super) struct Parameters(Vec<Parameter>);
 /// A tensor in a file: its name, its shape, its little-endian bytes.
 pub(super) type Entry = (String, Vec<usize>, Vec<u8>);
 
-/// Standard deviation of fresh embeddings, as in BERT.
+/// Standard deviation of fresh embeddings, as in BERT and GPT-2.
 const TABLE_DEVIATION: f64 = 0.02;
 
 impl Parameters {
@@ -100,14 +106,14 @@ impl Parameters {
 impl Parameter {
     /// Whether weight decay applies: not to biases and norms.
     pub(super) fn decays(&self) -> bool {
-        matches!(self.role, Role::Weight | Role::Table)
+        matches!(self.role, Role::Weight | Role::Kernel { .. } | Role::Table)
     }
 
     fn file_shape(&self) -> Vec<usize> {
         let [rows, columns] = self.shape;
         match self.role {
             Role::Weight => vec![columns, rows],
-            Role::Table => vec![rows, columns],
+            Role::Kernel { .. } | Role::Table => vec![rows, columns],
             Role::Bias | Role::Scale => vec![columns],
         }
     }
@@ -120,6 +126,8 @@ impl Parameter {
         let xavier = (2.0 / (rows + columns) as f64).sqrt();
         match self.role {
             Role::Weight => dice.normal(rows * columns, xavier),
+            #[expect(clippy::cast_precision_loss, reason = "a number of layers")]
+            Role::Kernel { additions } => dice.normal(rows * columns, TABLE_DEVIATION / (additions as f64).sqrt()),
             Role::Table => dice.normal(rows * columns, TABLE_DEVIATION),
             Role::Bias => vec![0.0; rows * columns],
             Role::Scale => vec![1.0; rows * columns],

@@ -1,5 +1,6 @@
 //! Labels texts with an exported model.
 
+use std::any::Any;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -7,6 +8,7 @@ use tokenizers::Tokenizer;
 
 use super::batch::{Batch, cut};
 use super::checkpoint::ModelFiles;
+use super::classification::Classifier;
 use super::evaluation::BATCH;
 use super::layers::Pass;
 use super::metrics::log_softmax;
@@ -36,8 +38,12 @@ pub struct ScoredLabel {
 /// A missing or damaged file, an unusable device.
 pub fn predict(directory: &Path, texts: &[String], device: &str) -> Result<Vec<Prediction>, TrainerError> {
     let device = device::open(device)?;
-    let model = ModelFiles::load(directory, &device)?;
-    let tokenizer = Tokenizer::from_bytes(&model.tokenizer).map_err(TrainerError::tokenizer)?;
+    let files = ModelFiles::load(directory, &device)?;
+    let model: Box<dyn Any> = files.model;
+    let Ok(model) = model.downcast::<Classifier>() else {
+        return Err(TrainerError::checkpoint(directory, "it is no classifier: `hpsearch generate` lets it write"));
+    };
+    let tokenizer = Tokenizer::from_bytes(&files.tokenizer).map_err(TrainerError::tokenizer)?;
     let labels = model.architecture.labels();
     let max_length = model.architecture.max_position_embeddings;
     let mut predictions = Vec::with_capacity(texts.len());
@@ -45,7 +51,7 @@ pub fn predict(directory: &Path, texts: &[String], device: &str) -> Result<Vec<P
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let ids = encode(&tokenizer, &texts)?.into_iter().map(|ids| cut(ids, max_length)).collect();
         let batch = Batch::new(ids);
-        let logits = host(model.encoder.forward(&Pass::inference(&model.values, &device), &batch))?;
+        let logits = host(model.encoder.forward(&Pass::inference(&files.values, &device), &batch))?;
         predictions.extend(logits.chunks(labels.len()).map(|logits| prediction(&labels, logits)));
     }
     Ok(predictions)

@@ -1,30 +1,40 @@
-//! Makes prepared data of files: reads, checks, cleans, splits, tokenises and stores them under the digest of what they depend on.
+//! Prepared data from files, from the cache where it was made before: read, and stored under the digest of what it depends on.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 
 use serde_json::json;
 use tokenizers::NormalizedString;
 
 use super::durable::{Draft, Existing};
-use super::prepared::{Description, FORMAT, PreparedData, Split, TokenRows};
-use super::splits::hold_out;
+use super::prepared::{Description, FORMAT, PreparedData, Split};
 use super::table_file::{RawFile, Row};
-use super::vocabulary::{UNKNOWN, encode, train_tokenizer};
+use super::task::task;
 use super::{DataProblem, Finding, Severity, TrainerError};
-use crate::arguments::{DataArguments, TokenizerArguments};
+use crate::arguments::{DataArguments, TaskKind, TokenizerArguments};
 
 /// Prepared data for these arguments, from `cache` when it is there. Several processes may prepare the same at once.
 ///
 /// # Errors
 /// [`TrainerError::Data`] with file and line for anything that keeps the data from being used.
-pub fn prepare(data: &DataArguments, tokenizer: &TokenizerArguments, cache: &Path, log: &mut dyn FnMut(&str)) -> Result<PreparedData, TrainerError> {
-    let files = Files::read(data)?;
-    let digest = files.digest(data, tokenizer);
+pub fn prepare(
+    kind: TaskKind,
+    data: &DataArguments,
+    tokenizer: &TokenizerArguments,
+    cache: &Path,
+    log: &mut dyn FnMut(&str),
+) -> Result<PreparedData, TrainerError> {
+    let sources = Sources::read(data, tokenizer)?;
+    let digest = sources.digest(kind);
     let directory = cache.join(&digest);
     if !directory.join("data.json").exists() {
         log(&format!("preparing data from {}", data.train.display()));
-        make(&files, data, tokenizer, &digest, &directory)?;
+        let draft = Draft::new(&directory)?;
+        let mut description = task(kind).prepare(&sources, &draft)?;
+        description.digest = digest;
+        let text = serde_json::to_string_pretty(&description).expect("a description is plain data");
+        draft.write("data.json", text.as_bytes())?;
+        draft.publish(Existing::Keep)?;
     }
     let prepared = PreparedData::open(&directory)?;
     for finding in prepared.findings() {
@@ -34,19 +44,21 @@ pub fn prepare(data: &DataArguments, tokenizer: &TokenizerArguments, cache: &Pat
     Ok(prepared)
 }
 
-/// The contents of the files a study names, in the order of [`Split::ALL`].
-struct Files<'a> {
-    files: [Option<(&'a Path, RawFile)>; 3],
+/// What data is made of: the contents of the files a study names, in the order of [`Split::ALL`], and what it says about them.
+pub(super) struct Sources<'a> {
+    pub(super) files: [Option<(&'a Path, RawFile)>; 3],
+    pub(super) data: &'a DataArguments,
+    pub(super) tokenizer: &'a TokenizerArguments,
 }
 
-impl<'a> Files<'a> {
-    fn read(data: &'a DataArguments) -> Result<Self, TrainerError> {
+impl<'a> Sources<'a> {
+    fn read(data: &'a DataArguments, tokenizer: &'a TokenizerArguments) -> Result<Self, TrainerError> {
         let read = |path: Option<&'a Path>| path.map(|path| Ok::<_, TrainerError>((path, RawFile::read(path)?))).transpose();
-        Ok(Self { files: [read(Some(&data.train))?, read(data.validation.as_deref())?, read(data.test.as_deref())?] })
+        Ok(Self { files: [read(Some(&data.train))?, read(data.validation.as_deref())?, read(data.test.as_deref())?], data, tokenizer })
     }
 
     /// The digest of everything the prepared data depends on: where the files lie does not matter, what is in them does.
-    fn digest(&self, data: &DataArguments, tokenizer: &TokenizerArguments) -> String {
+    fn digest(&self, kind: TaskKind) -> String {
         let contents: Vec<_> = self
             .files
             .iter()
@@ -55,87 +67,33 @@ impl<'a> Files<'a> {
                 Some((path.extension().map(|extension| extension.to_string_lossy().into_owned()), blake3::hash(&file.bytes).to_hex().to_string()))
             })
             .collect();
+        let data = self.data;
         let depends = json!({
-            "format": FORMAT, "files": contents, "tokenizer": tokenizer,
+            "format": FORMAT, "task": kind, "files": contents, "tokenizer": self.tokenizer,
             "data": [json!(data.text), json!(data.label), json!(data.validation_split), json!(data.test_split), json!(data.stratify),
                      json!(data.seed), json!(data.max_length), json!(data.clean)],
         });
         blake3::hash(depends.to_string().as_bytes()).to_hex()[..32].to_owned()
     }
-}
 
-fn make(files: &Files, data: &DataArguments, tokenizer: &TokenizerArguments, digest: &str, directory: &Path) -> Result<(), TrainerError> {
-    let mut findings = Vec::new();
-    let splits = split(files, data, &mut findings)?;
-    let labels = labels(&splits, data)?;
-    note_overlap(&splits, &mut findings);
-    note_counts(&splits, &labels, &mut findings);
-
-    let train_texts = texts(&splits[0]);
-    let trained = train_tokenizer(&train_texts, tokenizer, data.max_length)?;
-    let draft = Draft::new(directory)?;
-    for (split, rows) in Split::ALL.into_iter().zip(&splits) {
-        let ids = encode(&trained, &texts(rows))?;
-        note_tokens(split, &ids, data.max_length, &mut findings);
-        let tokens: usize = ids.iter().map(Vec::len).sum();
-        if u32::try_from(tokens).is_err() {
-            return Err(DataProblem::new(&data.train, None, format!("{tokens} tokens are more than 2^32")).into());
-        }
-        let label = |row: &Row| labels.iter().position(|label| *label == row.label).and_then(|id| u32::try_from(id).ok());
-        let encoded: Vec<_> = ids.into_iter().zip(rows).filter_map(|(ids, row)| Some((ids, label(row)?))).collect();
-        draft.write(&format!("{}.rows", split.name()), &TokenRows::encode(&encoded))?;
-    }
-    draft.write("tokenizer.json", trained.to_string(false).map_err(TrainerError::tokenizer)?.as_bytes())?;
-    let description = Description {
-        format: FORMAT,
-        digest: digest.to_owned(),
-        labels,
-        rows: [splits[0].len(), splits[1].len(), splits[2].len()],
-        max_length: data.max_length,
-        vocab_size: trained.get_vocab_size(true),
-        tokenizer: tokenizer.clone(),
-        findings,
-    };
-    let text = serde_json::to_string_pretty(&description).expect("a description is plain data");
-    draft.write("data.json", text.as_bytes())?;
-    draft.publish(Existing::Keep)
-}
-
-/// Reads and cleans every file and cuts the splits.
-fn split(files: &Files, data: &DataArguments, findings: &mut Vec<Finding>) -> Result<[Vec<Row>; 3], TrainerError> {
-    let mut splits: [Vec<Row>; 3] = Default::default();
-    for ((file, split), rows) in files.files.iter().zip(Split::ALL).zip(&mut splits) {
-        if let Some((path, file)) = file {
-            *rows = clean(file.rows(path, data)?, path, split, data, findings)?;
+    /// A description of data made of these, still without its digest.
+    pub(super) fn describe(&self, rows: [usize; 3], vocab_size: usize, findings: Vec<Finding>) -> Description {
+        Description {
+            format: FORMAT,
+            digest: String::new(),
+            labels: Vec::new(),
+            rows,
+            max_length: self.data.max_length,
+            vocab_size,
+            tokenizer: self.tokenizer.clone(),
+            stream: None,
+            findings,
         }
     }
-    let distinct = splits[0].iter().map(|row| &row.label).collect::<BTreeSet<_>>().len();
-    if distinct < 2 {
-        let only = &splits[0][0].label;
-        return Err(DataProblem::new(&data.train, None, format!("all {} rows have the label `{only}`", splits[0].len()))
-            .with_help(format!("a classifier needs at least two; is `{}` the right column?", data.label))
-            .into());
-    }
-    let all = splits[0].len();
-    // Both shares are of the whole file, so the second is taken from what the first left.
-    if let Some(share) = data.test_split {
-        splits[2] = hold_out(&mut splits[0], share, data.stratify, data.seed, "test");
-    }
-    if let Some(share) = data.validation_split {
-        #[expect(clippy::cast_precision_loss, reason = "row counts")]
-        let share = (share * all as f64 / splits[0].len() as f64).min(1.0);
-        splits[1] = hold_out(&mut splits[0], share, data.stratify, data.seed, "validation");
-    }
-    let wanted = [true, true, data.test.is_some() || data.test_split.is_some()];
-    if splits.iter().zip(wanted).any(|(rows, wanted)| wanted && rows.is_empty()) {
-        return Err(DataProblem::new(&data.train, None, format!("{all} rows are too few to split"))
-            .with_help("each label needs at least two rows")
-            .into());
-    }
-    Ok(splits)
 }
 
-fn clean(rows: Vec<Row>, path: &Path, split: Split, data: &DataArguments, findings: &mut Vec<Finding>) -> Result<Vec<Row>, DataProblem> {
+/// `rows` of the file at `path` tidied as the arguments ask for; what was left out is noted.
+pub(super) fn clean(rows: Vec<Row>, path: &Path, split: Split, data: &DataArguments, findings: &mut Vec<Finding>) -> Result<Vec<Row>, DataProblem> {
     let mut rows = rows;
     if data.clean.normalize {
         for row in &mut rows {
@@ -172,85 +130,9 @@ fn clean(rows: Vec<Row>, path: &Path, split: Split, data: &DataArguments, findin
     Ok(rows)
 }
 
-fn normalized(text: &str) -> String {
+/// `text` in Unicode NFKC with runs of white space as one space.
+pub(super) fn normalized(text: &str) -> String {
     let mut text = NormalizedString::from(text);
     text.nfkc();
     text.get().split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// The labels of the training rows, sorted (as numbers where all are); every other split must keep to them.
-fn labels(splits: &[Vec<Row>; 3], data: &DataArguments) -> Result<Vec<String>, DataProblem> {
-    let mut labels: Vec<String> = splits[0].iter().map(|row| row.label.clone()).collect::<BTreeSet<_>>().into_iter().collect();
-    if labels.iter().all(|label| label.parse::<i64>().is_ok()) {
-        labels.sort_by_key(|label| label.parse::<i64>().unwrap_or_default());
-    }
-    let files = [&data.train, data.validation.as_ref().unwrap_or(&data.train), data.test.as_ref().unwrap_or(&data.train)];
-    for ((rows, file), split) in splits.iter().zip(files).zip(Split::ALL).skip(1) {
-        if let Some(row) = rows.iter().find(|row| !labels.contains(&row.label)) {
-            return Err(DataProblem::new(
-                file,
-                Some(row.line),
-                format!("label `{}` occurs in the {} rows but not in the training rows", row.label, split.name()),
-            )
-            .with_help("a label that is never trained cannot be predicted"));
-        }
-    }
-    Ok(labels)
-}
-
-fn note_overlap(splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) {
-    let train: HashSet<&str> = splits[0].iter().map(|row| row.text.as_str()).collect();
-    for (rows, split) in splits.iter().zip(Split::ALL).skip(1) {
-        let shared = rows.iter().filter(|row| train.contains(row.text.as_str())).count();
-        if shared > 0 {
-            findings.push(Finding::warning("overlap", format!("{shared} of {} {} texts also occur in train", rows.len(), split.name())));
-        }
-    }
-    let mut first: BTreeMap<&str, &str> = BTreeMap::new();
-    let mut count = 0;
-    for row in &splits[0] {
-        count += usize::from(*first.entry(row.text.as_str()).or_insert(&row.label) != row.label);
-    }
-    if count > 0 {
-        findings.push(Finding::warning("contradictions", format!("{count} training rows repeat a text with another label")));
-    }
-}
-
-fn note_counts(splits: &[Vec<Row>; 3], labels: &[String], findings: &mut Vec<Finding>) {
-    let [train, validation, test] = splits;
-    findings.push(Finding::note(
-        "rows",
-        format!("{} training, {} validation and {} test rows with {} labels", train.len(), validation.len(), test.len(), labels.len()),
-    ));
-    let count = |label: &String| train.iter().filter(|row| row.label == *label).count();
-    let counts: Vec<(usize, &String)> = labels.iter().map(|label| (count(label), label)).collect();
-    let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) else { return };
-    if most.0 >= 10 * least.0 {
-        findings.push(Finding::warning(
-            "imbalance",
-            format!(
-                "labels are uneven: {} training rows of `{}`, {} of `{}`; accuracy says little, see eval_macro_f1",
-                most.0, most.1, least.0, least.1
-            ),
-        ));
-    }
-}
-
-fn note_tokens(split: Split, ids: &[Vec<u32>], max_length: usize, findings: &mut Vec<Finding>) {
-    let cut = ids.iter().filter(|ids| ids.len() >= max_length).count();
-    if cut > 0 {
-        findings.push(Finding::note(
-            "truncated",
-            format!("{cut} of {} {} texts reach `max_length` = {max_length} tokens and may be cut", ids.len(), split.name()),
-        ));
-    }
-    let tokens: usize = ids.iter().map(|ids| ids.len().saturating_sub(2)).sum();
-    let unknown = ids.iter().flatten().filter(|id| **id == UNKNOWN).count();
-    if 20 * unknown > tokens {
-        findings.push(Finding::warning("unknown", format!("{unknown} of {tokens} {} tokens are unknown to the tokenizer", split.name())));
-    }
-}
-
-fn texts(rows: &[Row]) -> Vec<&str> {
-    rows.iter().map(|row| row.text.as_str()).collect()
 }

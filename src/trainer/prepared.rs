@@ -1,6 +1,7 @@
 //! Prepared data: token ids and labels of every split, in a directory that processes map into memory and share.
 
 use std::fs::{self, File};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
@@ -10,7 +11,7 @@ use super::{DataProblem, Finding, TrainerError};
 use crate::arguments::TokenizerArguments;
 
 /// The version of the directory's format; part of its key, so that other versions do not meet.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// A part of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -50,7 +51,21 @@ pub(super) struct Description {
     pub(super) max_length: usize,
     pub(super) vocab_size: usize,
     pub(super) tokenizer: TokenizerArguments,
+    /// Of language models' data only.
+    pub(super) stream: Option<Stream>,
     pub(super) findings: Vec<Finding>,
+}
+
+/// What is known of texts that are read as one stream of tokens.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Stream {
+    /// Bytes of each split, one for the end of each of several texts included.
+    pub(super) bytes: [u64; 3],
+    /// The token that stands before a text's first.
+    pub(super) start: u32,
+    /// The token that ends a text.
+    pub(super) end: u32,
 }
 
 /// Tokenised, split and labelled data, memory-mapped: opening is cheap, and trials on one machine share the pages.
@@ -146,6 +161,17 @@ impl PreparedData {
         counts
     }
 
+    /// Number of tokens in a split, special ones included.
+    #[must_use]
+    pub fn tokens(&self, split: Split) -> usize {
+        self.split(split).tokens()
+    }
+
+    /// What is known of the texts as a stream of tokens.
+    pub(super) fn stream(&self) -> Option<&Stream> {
+        self.description.stream.as_ref()
+    }
+
     pub(super) fn split(&self, split: Split) -> &TokenRows {
         &self.splits[split as usize]
     }
@@ -201,6 +227,17 @@ impl TokenRows {
         self.rows
     }
 
+    /// Tokens of all rows together.
+    pub(super) fn tokens(&self) -> usize {
+        self.number(1 + self.rows)
+    }
+
+    /// Tokens of all rows read one after another.
+    pub(super) fn window(&self, tokens: Range<usize>) -> impl ExactSizeIterator<Item = u32> {
+        let ids = 2 + 2 * self.rows;
+        words(&self.map[4 * (ids + tokens.start)..4 * (ids + tokens.end)])
+    }
+
     /// The label id of a row.
     pub(super) fn label(&self, row: usize) -> usize {
         self.number(2 + self.rows + row)
@@ -213,9 +250,7 @@ impl TokenRows {
 
     /// The token ids of a row.
     pub(super) fn ids(&self, row: usize) -> impl ExactSizeIterator<Item = u32> {
-        let ids = 2 + 2 * self.rows;
-        let (start, end) = (ids + self.number(1 + row), ids + self.number(2 + row));
-        self.map[4 * start..4 * end].chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+        self.window(self.number(1 + row)..self.number(2 + row))
     }
 
     fn number(&self, position: usize) -> usize {
@@ -226,6 +261,10 @@ impl TokenRows {
         let word = self.map.get(4 * position..4 * position + 4)?;
         Some(u32::from_le_bytes(word.try_into().ok()?))
     }
+}
+
+fn words(bytes: &[u8]) -> impl ExactSizeIterator<Item = u32> {
+    bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
 }
 
 fn damaged(path: &Path, what: &str) -> TrainerError {

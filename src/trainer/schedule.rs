@@ -2,10 +2,11 @@
 
 use crate::arguments::{Schedule, TrainerArguments};
 
-/// The factor on the peak learning rate for optimiser step `step` (counted from 0) of `total`, after `warmup` steps of linear warm-up.
+/// The factor on the peak learning rate for optimiser step `step` (counted from 0) of `total`, after `warmup` steps of linear warm-up; `least` is
+/// where cosines end.
 ///
 /// Source: `transformers/optimization.py`, `_get_linear_schedule_with_warmup_lr_lambda` and its neighbours.
-pub(super) fn factor(schedule: Schedule, step: u64, warmup: u64, total: u64) -> f64 {
+pub(super) fn factor(schedule: Schedule, step: u64, warmup: u64, total: u64, least: f64) -> f64 {
     if schedule == Schedule::Constant {
         return 1.0;
     }
@@ -15,11 +16,21 @@ pub(super) fn factor(schedule: Schedule, step: u64, warmup: u64, total: u64) -> 
     let after = real(total.saturating_sub(warmup).max(1));
     match schedule {
         Schedule::Linear => real(total.saturating_sub(step)) / after,
-        Schedule::Cosine => {
+        Schedule::Cosine | Schedule::CosineWithMinLr => {
             let progress = real(step - warmup) / after;
-            (0.5 * (1.0 + (std::f64::consts::PI * progress).cos())).max(0.0)
+            let cosine = 0.5 * (1.0 + (std::f64::consts::PI * progress).cos());
+            (cosine * (1.0 - least) + least).max(0.0)
         }
         Schedule::Constant | Schedule::ConstantWithWarmup => 1.0,
+    }
+}
+
+/// The factor that cosines end at.
+pub(super) fn least(arguments: &TrainerArguments) -> f64 {
+    let ends = arguments.lr_scheduler_kwargs;
+    match arguments.lr_scheduler_type {
+        Schedule::CosineWithMinLr => ends.min_lr_rate.or(ends.min_lr.map(|rate| rate / arguments.learning_rate)).unwrap_or(0.0),
+        _ => 0.0,
     }
 }
 
@@ -48,7 +59,7 @@ mod tests {
     use super::*;
 
     fn course(schedule: Schedule) -> Vec<f64> {
-        (0..10).map(|step| factor(schedule, step, 2, 10)).collect()
+        (0..10).map(|step| factor(schedule, step, 2, 10, 0.0)).collect()
     }
 
     fn close(actual: &[f64], expected: &[f64]) {
@@ -68,6 +79,19 @@ mod tests {
     }
 
     #[test]
+    fn cosine_with_min_lr_ends_there_whichever_way_it_is_said() {
+        let resolve = |ends: serde_json::Value| {
+            let values = serde_json::json!({"lr_scheduler_type": "cosine_with_min_lr", "learning_rate": 1e-3, "lr_scheduler_kwargs": ends});
+            least(&TrainerArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap())
+        };
+        let (rate, share) = (resolve(serde_json::json!({"min_lr": 1e-4})), resolve(serde_json::json!({"min_lr_rate": 0.1})));
+        assert!((rate - 0.1).abs() < 1e-12 && (share - 0.1).abs() < 1e-12);
+        // get_cosine_with_min_lr_schedule_with_warmup(2, 10, min_lr_rate=0.1) half way: 0.55.
+        assert!((factor(Schedule::CosineWithMinLr, 6, 2, 10, 0.1) - 0.55).abs() < 1e-12);
+        assert!((factor(Schedule::CosineWithMinLr, 10, 2, 10, 0.1) - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
     fn constant_with_warmup_rises_and_stays_and_constant_has_no_warm_up() {
         close(&course(Schedule::ConstantWithWarmup), &[0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
         close(&course(Schedule::Constant), &[1.0; 10]);
@@ -75,8 +99,8 @@ mod tests {
 
     #[test]
     fn a_run_shorter_than_its_warm_up_only_rises() {
-        assert_eq!(factor(Schedule::Linear, 4, 100, 10), 0.04);
-        assert_eq!(factor(Schedule::Linear, 12, 2, 10), 0.0);
+        assert_eq!(factor(Schedule::Linear, 4, 100, 10, 0.0), 0.04);
+        assert_eq!(factor(Schedule::Linear, 12, 2, 10, 0.0), 0.0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reads the text and label columns of a csv, tsv or jsonl file, with the line of every row and of every problem.
+//! Reads the text and label columns of a csv, tsv or jsonl file, or all of a text file, with the line of every row and of every problem.
 
 use std::fs;
 use std::path::Path;
@@ -6,12 +6,13 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{DataProblem, TrainerError};
-use crate::arguments::{DataArguments, nearest};
+use crate::arguments::nearest;
 
 /// One row of a data file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) text: String,
+    /// Empty where no label was asked for.
     pub(super) label: String,
     /// The line it begins at, counted from 1.
     pub(super) line: u64,
@@ -33,26 +34,41 @@ impl RawFile {
         }
     }
 
-    /// The rows of the file at `path`, in order; labels are never empty, texts may be.
-    pub(super) fn rows(&self, path: &Path, arguments: &DataArguments) -> Result<Vec<Row>, DataProblem> {
+    /// The whole text of the file at `path`.
+    pub(super) fn text(&self, path: &Path) -> Result<&str, DataProblem> {
         let text = utf8(path, &self.bytes)?;
         if text.trim().is_empty() {
             return Err(DataProblem::new(path, None, "the file is empty"));
         }
+        Ok(text)
+    }
+
+    /// The rows of the file at `path`, in order, from the columns called `text` and `label`; labels are never empty, texts may be.
+    pub(super) fn rows(&self, path: &Path, text: &str, label: Option<&str>) -> Result<Vec<Row>, DataProblem> {
+        let columns = Columns { text, label };
+        let text = self.text(path)?;
         let rows = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("jsonl") => json_lines(path, text, arguments)?,
-            Some("tsv") => delimited(path, text, arguments, b'\t')?,
-            Some("csv") => delimited(path, text, arguments, b',')?,
+            Some("jsonl") => json_lines(path, text, columns)?,
+            Some("tsv") => delimited(path, text, columns, b'\t')?,
+            Some("csv") => delimited(path, text, columns, b',')?,
             _ => return Err(DataProblem::new(path, None, "not a .csv, .tsv or .jsonl file")),
         };
         if rows.is_empty() {
             return Err(DataProblem::new(path, None, "the file has a header but no rows"));
         }
+        let Some(label) = label else { return Ok(rows) };
         match rows.iter().find(|row| row.label.is_empty()) {
-            Some(row) => Err(DataProblem::new(path, Some(row.line), format!("the label in column `{}` is empty", arguments.label))),
+            Some(row) => Err(DataProblem::new(path, Some(row.line), format!("the label in column `{label}` is empty"))),
             None => Ok(rows),
         }
     }
+}
+
+/// The columns that are read.
+#[derive(Debug, Clone, Copy)]
+struct Columns<'a> {
+    text: &'a str,
+    label: Option<&'a str>,
 }
 
 fn utf8<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, DataProblem> {
@@ -65,7 +81,7 @@ fn utf8<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, DataProblem> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-fn delimited(path: &Path, text: &str, arguments: &DataArguments, delimiter: u8) -> Result<Vec<Row>, DataProblem> {
+fn delimited(path: &Path, text: &str, columns: Columns, delimiter: u8) -> Result<Vec<Row>, DataProblem> {
     // A tsv has no quoting (IANA text/tab-separated-values): quote marks in it are text.
     let quoting = delimiter == b',';
     if quoting {
@@ -89,17 +105,18 @@ fn delimited(path: &Path, text: &str, arguments: &DataArguments, delimiter: u8) 
             (None, _) => Err(missing_column(path, Some(1), name, &header.iter().collect::<Vec<_>>())),
         }
     };
-    let (text_column, label_column) = (column(&arguments.text)?, column(&arguments.label)?);
+    let (text_column, label_column) = (column(columns.text)?, columns.label.map(column).transpose()?);
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(broken)?;
         let line = record.position().map_or(0, csv::Position::line);
-        rows.push(Row { text: record[text_column].to_owned(), label: record[label_column].to_owned(), line });
+        let label = label_column.map_or_else(String::new, |column| record[column].to_owned());
+        rows.push(Row { text: record[text_column].to_owned(), label, line });
     }
     Ok(rows)
 }
 
-fn json_lines(path: &Path, text: &str, arguments: &DataArguments) -> Result<Vec<Row>, DataProblem> {
+fn json_lines(path: &Path, text: &str, columns: Columns) -> Result<Vec<Row>, DataProblem> {
     let mut rows = Vec::new();
     for (line, content) in (1..).zip(text.lines()) {
         if content.trim().is_empty() {
@@ -115,7 +132,7 @@ fn json_lines(path: &Path, text: &str, arguments: &DataArguments) -> Result<Vec<
             Some(value) => Err(DataProblem::new(path, Some(line), format!("`{name}` is `{value}`, not text"))),
             None => Err(missing_column(path, Some(line), name, &object.keys().map(String::as_str).collect::<Vec<_>>())),
         };
-        rows.push(Row { text: column(&arguments.text)?, label: column(&arguments.label)?, line });
+        rows.push(Row { text: column(columns.text)?, label: columns.label.map_or_else(|| Ok(String::new()), column)?, line });
     }
     Ok(rows)
 }

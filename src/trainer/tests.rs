@@ -2,6 +2,7 @@
 
 mod data;
 mod gradients;
+mod language;
 mod runs;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::arguments::{DataArguments, TokenizerArguments, TokenizerKind};
+use crate::arguments::{DataArguments, TaskKind, TokenizerArguments, TokenizerKind};
 
 /// A runner that remembers everything and answers from a list.
 #[derive(Default)]
@@ -71,7 +72,7 @@ impl Fixture {
         let directory = TempDir::new().unwrap();
         fs::write(directory.path().join("train.csv"), keyword_csv(rows)).unwrap();
         let data = arguments_of_data(directory.path(), json!({"train": "train.csv", "validation_split": 0.2, "max_length": 16}));
-        let data = prepare(&data, &words(), &directory.path().join("cache"), &mut |_| {}).unwrap();
+        let data = prepare(TaskKind::TextClassification, &data, &words(), &directory.path().join("cache"), &mut |_| {}).unwrap();
         Self { directory, data }
     }
 

@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use burn::tensor::{Device, Tensor, activation};
+use burn::tensor::{Device, Tensor};
 use serde_json::{Value, json};
 
-use super::batch::Batch;
 use super::checkpoint::{self, Contents, ModelFiles, Report, RunFiles, State, Told, VERSION};
 use super::course::{Course, Due};
-use super::encoder::{Architecture, Encoder};
-use super::evaluation::{measure, named};
+use super::evaluation::named;
 use super::layers::{DropoutKey, Pass};
 use super::optimiser::{Optimiser, clip, loss_and_norm};
-use super::parameters::{Parameters, Values, tensor};
-use super::{Host, HostVerdict, Job, PreparedData, RunEnd, Split, Start, TrainerError, device, schedule};
+use super::parameters::Values;
+use super::task::{Extent, Model, Part, same_shape, task};
+use super::{Host, HostVerdict, Job, RunEnd, Split, Start, TrainerError, device, schedule};
 use crate::arguments::TrainerArguments;
 
 /// Trains until the end, a verdict, `until`, or the runner's wish to stop.
@@ -60,9 +59,7 @@ struct Run<'a> {
     device: Device,
     /// The same device with autodiff.
     tracked: Device,
-    architecture: Architecture,
-    encoder: Encoder,
-    parameters: Parameters,
+    model: Box<dyn Model>,
     values: Values,
     optimiser: Optimiser,
     state: State,
@@ -82,18 +79,18 @@ impl<'a> Run<'a> {
         let (arguments, data) = (job.arguments, job.data);
         let device = device::open(job.device)?;
         checkpoint::sweep(job.directory);
-        let course = Course::new(arguments, data.rows(Split::Train), job.clock, job.milestones.clone(), job.until, job.seed)?;
-        let architecture = Architecture::new(&arguments.model, data.labels(), data.vocab_size(), data.max_length());
-        let (encoder, parameters) = Encoder::new(&architecture);
-        let mut optimiser = Optimiser::new(arguments, &parameters, &device, device::optimiser_place(job.device));
+        let model = task(arguments.task).model(&arguments.model, data);
+        let (parameters, examples) = (model.parameters(), model.examples(data, Split::Train));
+        let course = Course::new(arguments, examples, job.clock, job.milestones.clone(), job.until, job.seed)?;
+        let mut optimiser = Optimiser::new(arguments, parameters, &device, device::optimiser_place(job.device));
         let (values, state) = match job.start {
             Start::Fresh => (parameters.fresh(job.seed, &device), State::default()),
             Start::Resume(directory) | Start::Clone(directory) => {
-                let model = ModelFiles::load(directory, &device)?;
-                if !model.architecture.same_shape(&architecture) || model.parameters.count() != parameters.count() {
+                let saved = ModelFiles::load(directory, &device)?;
+                if !same_shape(&*saved.model, &*model) {
                     return Err(TrainerError::checkpoint(directory, "it holds a model of another shape than the arguments ask for"));
                 }
-                let mut files = RunFiles::load(directory, arguments, &parameters, &mut optimiser, &device)?;
+                let mut files = RunFiles::load(directory, arguments, parameters, &mut optimiser, &device)?;
                 match job.start {
                     Start::Clone(_) => files.state.last_report = None,
                     _ => check_same_run(job, &files.told).map_err(|message| TrainerError::checkpoint(directory, message))?,
@@ -105,13 +102,12 @@ impl<'a> Run<'a> {
                     let message = format!("it is at step {}, beyond the {} steps the arguments ask for", files.state.global_step, course.total);
                     return Err(TrainerError::checkpoint(directory, message));
                 }
-                (model.values, files.state)
+                (saved.values, files.state)
             }
         };
         host.log(&format!(
-            "{} parameters, {} training rows, {} steps per epoch, {} in all; at step {}",
+            "{} parameters, {examples} training examples, {} steps per epoch, {} in all; at step {}",
             parameters.count(),
-            data.rows(Split::Train),
             course.steps_per_epoch,
             course.total,
             state.global_step
@@ -125,9 +121,7 @@ impl<'a> Run<'a> {
             job,
             course,
             device,
-            architecture,
-            encoder,
-            parameters,
+            model,
             values,
             optimiser,
             state,
@@ -143,19 +137,14 @@ impl<'a> Run<'a> {
         self.course.due(self.state.global_step).filter(|_| self.state.evaluated_step < self.state.global_step)
     }
 
-    /// Measures the validation rows and notes it in the history.
+    /// Measures the validation split and notes it in the history.
     fn evaluate(&mut self, due: Due, host: &mut dyn Host) -> Result<Report, TrainerError> {
         let (arguments, data) = (self.job.arguments, self.job.data);
-        let measured = measure(
-            &self.encoder,
-            &self.values,
-            &self.device,
-            data.split(Split::Validation),
-            data.labels().len(),
-            arguments.per_device_eval_batch_size,
-            self.architecture.max_position_embeddings,
-        )?;
-        let mut metrics = named("eval", &measured);
+        let extent = Extent { split: Split::Validation, batch: arguments.per_device_eval_batch_size, limit: arguments.max_eval_samples };
+        let measured = named("eval", self.model.measure(&self.values, &self.device, data, &extent)?);
+        let loss = measured["eval_loss"];
+        let words: Vec<String> = measured.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
+        let mut metrics = measured;
         metrics.insert("epoch".to_owned(), self.state.epoch);
         metrics.insert("learning_rate".to_owned(), self.learning_rate);
         if due.reported {
@@ -164,16 +153,13 @@ impl<'a> Run<'a> {
             metrics.insert("steps_per_second".to_owned(), f64::from(steps) / busy.as_secs_f64());
         }
         let step = self.state.global_step;
-        if self.state.best_metric.is_none_or(|best| measured.loss < best) && measured.loss.is_finite() {
-            self.state.best_metric = Some(measured.loss);
+        if self.state.best_metric.is_none_or(|best| loss < best) && loss.is_finite() {
+            self.state.best_metric = Some(loss);
             self.state.best_global_step = Some(step);
         }
         self.state.evaluated_step = step;
         self.remember(&metrics);
-        host.log(&format!(
-            "step {step} epoch {:.2} eval_loss {:.4} eval_accuracy {:.4} eval_macro_f1 {:.4}",
-            self.state.epoch, measured.loss, measured.accuracy, measured.macro_f1
-        ));
+        host.log(&format!("step {step} epoch {:.2} {}", self.state.epoch, words.join(" ")));
         let report =
             Report { clock: due.clock, metrics: metrics.into_iter().map(|(name, value)| (name, value.is_finite().then_some(value))).collect() };
         self.state.last_report = due.reported.then(|| report.clone());
@@ -189,8 +175,7 @@ impl<'a> Run<'a> {
         }
         let told = Told { version: VERSION, arguments: self.job.arguments.clone(), seed: self.job.seed, data: self.job.data.digest().to_owned() };
         let contents = Contents {
-            architecture: &self.architecture,
-            parameters: &self.parameters,
+            model: &*self.model,
             values: &self.values,
             tokenizer: &self.tokenizer,
             optimiser: &self.optimiser,
@@ -235,10 +220,12 @@ impl<'a> Run<'a> {
             self.order = (epoch, self.course.order(epoch));
         }
         let micro_batches = self.course.micro_batches(step, &self.order.1);
-        let rows = micro_batches.iter().map(Vec::len).sum();
+        let step_examples = micro_batches.iter().map(Vec::len).sum();
         let mut sum: Option<(Tensor<1>, Values)> = None;
         for (number, chosen) in (0..).zip(&micro_batches) {
-            let (loss, gradients) = self.gradients(chosen, rows, DropoutKey { seed: self.job.seed, step, micro_batch: number });
+            let (seed, smoothing) = (self.job.seed, arguments.label_smoothing_factor);
+            let part = Part { data: self.job.data, chosen, step_examples, seed, epoch, smoothing };
+            let (loss, gradients) = self.gradients(&part, DropoutKey { seed, step, micro_batch: number });
             sum = Some(match sum {
                 None => (loss, gradients),
                 Some((losses, sums)) => (losses + loss, Values(sums.0.into_iter().zip(gradients.0).map(|(sum, more)| sum + more).collect())),
@@ -250,9 +237,10 @@ impl<'a> Run<'a> {
             return Ok(Some(format!("the {what} is {value}")));
         }
         self.gradient_norm = norm;
-        self.learning_rate = arguments.learning_rate * schedule::factor(arguments.lr_scheduler_type, step, self.warmup, self.course.total);
+        let factor = schedule::factor(arguments.lr_scheduler_type, step, self.warmup, self.course.total, schedule::least(arguments));
+        self.learning_rate = arguments.learning_rate * factor;
         let gradients = clip(gradients, norm, arguments.max_grad_norm);
-        self.optimiser.step(&self.parameters, &mut self.values, gradients, self.learning_rate, step + 1)?;
+        self.optimiser.step(self.model.parameters(), &mut self.values, gradients, self.learning_rate, step + 1)?;
         self.state.global_step += 1;
         self.state.epoch = self.course.epochs_done(self.state.global_step);
         self.state.since_report.add(loss);
@@ -262,16 +250,10 @@ impl<'a> Run<'a> {
         Ok(None)
     }
 
-    /// The part of the loss and of its gradients that some rows contribute to a step of `rows` rows.
-    fn gradients(&self, chosen: &[usize], rows: usize, dropout: DropoutKey) -> (Tensor<1>, Values) {
-        let train = self.job.data.split(Split::Train);
-        let batch = Batch::of(train, chosen, self.architecture.max_position_embeddings);
-        let labels: Vec<usize> = chosen.iter().map(|row| train.label(*row)).collect();
+    /// The part of a step's loss and of its gradients that some examples contribute.
+    fn gradients(&self, part: &Part<'_>, dropout: DropoutKey) -> (Tensor<1>, Values) {
         let leaves = self.values.leaves();
-        let logits = self.encoder.forward(&Pass::training(&leaves, &self.tracked, dropout), &batch);
-        let targets = targets(self.job.data, &labels, rows, self.job.arguments.label_smoothing_factor);
-        let targets = tensor(targets, [labels.len(), self.job.data.labels().len()], &self.tracked);
-        let loss = (activation::log_softmax(logits, 1) * targets).sum().neg();
+        let loss = self.model.loss(&Pass::training(&leaves, &self.tracked, dropout), part);
         let mut gradients = loss.backward();
         let gradient = |leaf: &Tensor<2>| leaf.grad_remove(&mut gradients).unwrap_or_else(|| leaf.clone().inner().zeros_like());
         (loss.inner(), Values(leaves.0.iter().map(gradient).collect()))
@@ -296,19 +278,6 @@ impl<'a> Run<'a> {
         entry.insert("step".to_owned(), json!(self.state.global_step));
         self.state.log_history.push(entry);
     }
-}
-
-/// What log-probabilities are weighted with: the smoothed labels, each row a `rows`-th. As transformers' `LabelSmoother`.
-fn targets(data: &PreparedData, labels: &[usize], rows: usize, smoothing: f64) -> Vec<f32> {
-    let count = data.labels().len();
-    #[expect(clippy::cast_precision_loss, reason = "counts of rows and labels")]
-    let (spread, share) = (smoothing / count as f64, 1.0 / rows as f64);
-    let row = |label: &usize| {
-        let label = *label;
-        #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
-        (0..count).map(move |other| ((spread + if other == label { 1.0 - smoothing } else { 0.0 }) * share) as f32)
-    };
-    labels.iter().flat_map(row).collect()
 }
 
 /// Whether a checkpoint is of the run that `job` describes; how long the run is may differ.

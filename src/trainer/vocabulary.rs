@@ -1,4 +1,4 @@
-//! Tokenizers: trained on the training texts, used through Hugging Face's library and format.
+//! Tokenizers of classifiers: trained on the training texts, used through Hugging Face's library and format.
 
 use std::collections::BTreeSet;
 
@@ -99,6 +99,9 @@ fn model_and_trainer(arguments: &TokenizerArguments, first: BTreeSet<String>) ->
                 .map_err(TrainerError::tokenizer)?
                 .into(),
         ),
+        kind @ (TokenizerKind::Chars | TokenizerKind::Bytes) => {
+            return Err(TrainerError::tokenizer(format!("`{}` is of language models", kind.word())));
+        }
     })
 }
 
@@ -117,7 +120,7 @@ fn inner_letters(
             match kind {
                 TokenizerKind::WordPiece => letters.extend(word.chars().skip(1).map(|letter| format!("##{letter}"))),
                 TokenizerKind::Bpe => letters.extend(word.chars().next_back().map(|letter| format!("{letter}{END_OF_WORD}"))),
-                TokenizerKind::Word => {}
+                TokenizerKind::Word | TokenizerKind::Chars | TokenizerKind::Bytes => {}
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Jobs of the built-in trainer: training a trial, preparing data, evaluating and predicting.
+//! Jobs of the built-in trainer: training a trial, preparing data, evaluating, predicting and generating.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use super::{Incoming, say};
 use crate::arguments::{ArgumentProblem, DataArguments, TrainerArguments};
 use crate::metric::Metrics;
 use crate::study::StepClock;
-use crate::trainer::{self, Clock, Host, HostError, HostVerdict, Milestones, PreparedData, RunEnd, Split, Start, TrainerError};
+use crate::trainer::{self, Clock, Host, HostError, HostVerdict, Milestones, PreparedData, RunEnd, Sampling, Split, Start, TrainerError};
 use crate::wire::{Down, EndWord, Job, TrainJob, Up};
 
 type Values = BTreeMap<String, serde_json::Value>;
@@ -72,6 +72,13 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
             let predictions = trainer::predict(directory, texts, &device.to_string()).map_err(|error| chain(&error))?;
             answer(serde_json::to_value(predictions).map_err(|error| error.to_string())?)
         }
+        Job::Generate { directory, prompt, max_new_tokens, temperature, top_k, top_p, seed, device } => {
+            let (max_new_tokens, top_k) = (*max_new_tokens, *top_k);
+            let sampling = Sampling { max_new_tokens, temperature: *temperature, top_k, top_p: *top_p, seed: *seed };
+            let mut hear = |text: &str| say(&Up::Text { text: text.to_owned() });
+            let tokens = trainer::generate(directory, prompt, &sampling, &device.to_string(), &mut hear).map_err(|error| chain(&error))?;
+            answer(serde_json::json!({ "tokens": tokens }))
+        }
         Job::Command(_) => Err("a command is not the trainer's job".to_owned()),
     }
 }
@@ -119,8 +126,8 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, String> {
 
 fn prepare(arguments: &Values, data: &Values, cache: &Path) -> Result<PreparedData, String> {
     let data = DataArguments::resolve(data).map_err(|problems| all("data", &problems))?;
-    let tokenizer = resolve(arguments)?.tokenizer();
-    trainer::prepare(&data, &tokenizer, cache, &mut |line| println!("{line}")).map_err(|error| chain(&error))
+    let arguments = resolve(arguments)?;
+    trainer::prepare(arguments.task, &data, &arguments.tokenizer(), cache, &mut |line| println!("{line}")).map_err(|error| chain(&error))
 }
 
 fn resolve(values: &Values) -> Result<TrainerArguments, String> {

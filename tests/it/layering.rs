@@ -73,6 +73,8 @@ const MODULES: &[Module] = &[
 const CRATES: &[(&str, &[&str])] = &[
     ("burn", &["trainer"]),
     ("tokenizers", &["trainer"]),
+    // The products that burn-flex computes with, on slices: for fused operations.
+    ("gemm", &["trainer/fused"]),
     ("safetensors", &["trainer"]),
     ("memmap2", &["trainer"]),
     ("csv", &["trainer", "cli/init"]),

@@ -96,6 +96,57 @@ fn the_best_trial_is_exported_predicts_and_can_be_trained_again_to_the_same_valu
 }
 
 #[test]
+fn a_language_model_is_searched_exported_and_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    fs::write(directory.join("song.txt"), "row, row, row your boat gently down the stream\n".repeat(60)).unwrap();
+    let study = r#"
+        [study]
+        name = "song"
+        metric = "eval_bits_per_byte"
+        direction = "minimize"
+        step = "step"
+        [budget]
+        trials = 2
+        [data]
+        train = "song.txt"
+        test_split = 0.1
+        max_length = 16
+        [trainer]
+        task = "language-modeling"
+        max_steps = 40
+        eval_strategy = "steps"
+        eval_steps = 20
+        model.tokenizer = "bytes"
+        model.hidden_size = 16
+        model.num_heads = 2
+        [space]
+        learning_rate = { float = [3e-3, 3e-2], log = true }
+        [devices]
+        use = ["cpu"]
+        trials_per_device = 1
+    "#;
+    fs::write(directory.join("song.toml"), study).unwrap();
+    assert_done(&hpsearch(directory, &["run", "song.toml", "--plain"]));
+    let exported = hpsearch(directory, &["export", "song", "-o", "model"]);
+    assert_done(&exported);
+    let said = text(&exported.stderr);
+    assert!(said.contains("test_bits_per_byte") && said.contains("`hpsearch generate model"), "{said}");
+    let generate = |options: &[&str]| hpsearch(directory, &[&["generate", "model", "row, row", "--max-new-tokens", "20"], options].concat());
+    let (one, again) = (generate(&["--seed", "3"]), generate(&["--seed", "3"]));
+    assert_done(&one);
+    assert_eq!(text(&one.stdout), text(&again.stdout));
+    assert!(text(&one.stdout).starts_with("row, row") && one.stdout.ends_with(b"\n") && one.stdout.len() > "row, row\n".len());
+    let wrong = generate(&["--temperature", "-1"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    let again = hpsearch(directory, &["train", "model/best.toml", "-o", "again"]);
+    assert_done(&again);
+    assert!(text(&again.stderr).contains("as before"), "{}", text(&again.stderr));
+    let refused = hpsearch(directory, &["predict", "model", "row"]);
+    assert!(text(&refused.stderr).contains("hpsearch generate"), "{}", text(&refused.stderr));
+}
+
+#[test]
 fn an_interrupted_study_ends_like_an_undisturbed_one() {
     let (calm, stormy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let asha = "[pruner]\ntype = \"asha\"\n";

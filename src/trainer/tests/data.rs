@@ -8,7 +8,7 @@ fn problem_of(files: &[(&str, &[u8])], values: Value) -> String {
         fs::write(directory.path().join(name), bytes).unwrap();
     }
     let data = arguments_of_data(directory.path(), values);
-    let error = prepare(&data, &words(), &directory.path().join("cache"), &mut |_| {}).unwrap_err().to_string();
+    let error = prepare(TaskKind::TextClassification, &data, &words(), &directory.path().join("cache"), &mut |_| {}).unwrap_err().to_string();
     assert!(!fs::exists(directory.path().join("cache")).unwrap() || fs::read_dir(directory.path().join("cache")).unwrap().count() == 0);
     error.replace(&format!("{}/", directory.path().display()), "")
 }
@@ -92,7 +92,8 @@ fn what_was_noticed_is_kept_with_the_data() {
     fs::write(directory.path().join("v.jsonl"), "{\"text\": \"bye\", \"label\": 9}\n").unwrap();
     let data = arguments_of_data(directory.path(), json!({"train": "a.tsv", "validation": "v.jsonl", "clean": {"deduplicate": true}}));
     let mut lines = Vec::new();
-    let prepared = prepare(&data, &words(), &directory.path().join("cache"), &mut |line| lines.push(line.to_owned())).unwrap();
+    let prepared =
+        prepare(TaskKind::TextClassification, &data, &words(), &directory.path().join("cache"), &mut |line| lines.push(line.to_owned())).unwrap();
     assert_eq!(prepared.labels(), ["9", "10"]);
     assert_eq!((prepared.rows(Split::Train), prepared.rows(Split::Validation), prepared.rows(Split::Test)), (3, 1, 0));
     assert_eq!(prepared.label_counts(Split::Train), [1, 2]);
@@ -109,7 +110,8 @@ fn preparing_again_uses_the_cache_and_a_changed_file_does_not() {
     let again = |name: &str| {
         let data = arguments_of_data(fixture.path(), json!({"train": name, "validation_split": 0.2, "max_length": 16}));
         let mut lines = Vec::new();
-        let prepared = prepare(&data, &words(), &fixture.path().join("cache"), &mut |line| lines.push(line.to_owned())).unwrap();
+        let prepared =
+            prepare(TaskKind::TextClassification, &data, &words(), &fixture.path().join("cache"), &mut |line| lines.push(line.to_owned())).unwrap();
         (prepared.digest().to_owned(), lines.iter().any(|line| line.starts_with("preparing")))
     };
     assert_eq!(again("train.csv"), (fixture.data.digest().to_owned(), false));
@@ -126,7 +128,9 @@ fn preparing_twice_at_once_gives_the_same_data() {
     let data = arguments_of_data(directory.path(), json!({"train": "a.csv"}));
     let cache = directory.path().join("cache");
     let digests: Vec<String> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| prepare(&data, &words(), &cache, &mut |_| {}).unwrap().digest().to_owned())).collect();
+        let threads: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| prepare(TaskKind::TextClassification, &data, &words(), &cache, &mut |_| {}).unwrap().digest().to_owned()))
+            .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert!(digests.iter().all(|digest| *digest == digests[0]));

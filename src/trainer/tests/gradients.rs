@@ -27,14 +27,19 @@ fn loss(encoder: &Encoder, values: &Values, device: &Device, batch: &Batch) -> T
 
 #[test]
 fn gradients_of_the_whole_model_are_finite_differences() {
-    // Embeddings as fresh are so small that a norm's curvature spoils the differences: larger ones, and gelu, which is smooth.
-    let (encoder, parameters, mut values, device) = model(json!({"model.hidden_size": 8, "model.intermediate_size": 12}));
-    values = Values(values.0.into_iter().zip(parameters.iter()).map(|(v, p)| if p.role == Role::Table { v * 30.0 } else { v }).collect());
+    let (encoder, parameters, values, device) = model(json!({"model.hidden_size": 8, "model.intermediate_size": 12}));
     let batch = Batch::new(vec![vec![2, 5, 7, 9, 3], vec![2, 8, 3]]);
+    gradients_are_differences(&parameters, values, &device, |values, device| loss(&encoder, values, device, &batch));
+}
+
+/// Holds the gradient of `loss`, at these values, against differences of it.
+pub(super) fn gradients_are_differences(parameters: &Parameters, values: Values, device: &Device, loss: impl Fn(&Values, &Device) -> Tensor<1>) {
+    // Embeddings as fresh are so small that a norm's curvature spoils the differences: larger ones, and gelu, which is smooth.
+    let values = Values(values.0.into_iter().zip(parameters.iter()).map(|(v, p)| if p.role == Role::Table { v * 30.0 } else { v }).collect());
     let leaves = values.leaves();
     let tracked = device.clone().autodiff();
-    let mut gradients = loss(&encoder, &leaves, &tracked, &batch).backward();
-    let at = |values: &Values| f64::from(host(loss(&encoder, values, &device, &batch)).unwrap()[0]);
+    let mut gradients = loss(&leaves, &tracked).backward();
+    let at = |values: &Values| f64::from(host(loss(values, device)).unwrap()[0]);
     for (index, parameter) in parameters.iter().enumerate() {
         let gradient = host(leaves.0[index].grad_remove(&mut gradients).unwrap()).unwrap();
         // Along a direction of +1 and -1, so that every element counts.
@@ -43,7 +48,7 @@ fn gradients_of_the_whole_model_are_finite_differences() {
         let step = 2e-3 / (gradient.len() as f64).sqrt();
         let moved = |sign: f64| {
             let mut moved = values.clone();
-            moved.0[index] = moved.0[index].clone() + tensor(direction.clone(), parameter.shape, &device) * (sign * step);
+            moved.0[index] = moved.0[index].clone() + tensor(direction.clone(), parameter.shape, device) * (sign * step);
             at(&moved)
         };
         let difference = (moved(1.0) - moved(-1.0)) / (2.0 * step);

@@ -1,0 +1,117 @@
+//! `hpsearch generate`: an exported language model goes on with a text, token by token.
+
+use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+
+use super::console::{Console, Talk};
+use super::exit::{Exit, Failure};
+use crate::device::Device;
+use crate::runner::errand::{self, Progress};
+use crate::runner::process::own_program;
+use crate::wire::Job;
+
+/// What `hpsearch generate` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    hpsearch generate model \"Once upon a time\"\n  \
+    hpsearch generate model \"Once\" --temperature 0 --max-new-tokens 50\n  \
+    echo Once | hpsearch generate model --top-p 0.9 --seed 7")]
+pub struct GenerateArguments {
+    /// The directory that `export` wrote
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// The text to go on with; from standard input, less its last line break, if there is none here
+    #[arg(value_name = "PROMPT")]
+    pub prompt: Option<String>,
+    /// Most tokens to add; the text may end before
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub max_new_tokens: usize,
+    /// How much chance there is: 0 always takes the likeliest token
+    #[arg(long, value_name = "T", default_value_t = 0.8, value_parser = temperature)]
+    pub temperature: f64,
+    /// Draw from so many of the likeliest tokens only
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    pub top_k: Option<u32>,
+    /// Draw from the likeliest tokens that together reach this probability only
+    #[arg(long, value_name = "P", value_parser = share)]
+    pub top_p: Option<f64>,
+    /// The same seed gives the same text
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seed: u64,
+    /// The device to use
+    #[arg(long, default_value = "cpu")]
+    pub device: String,
+}
+
+fn temperature(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| "a temperature is a number of at least 0".to_owned())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| *number > 0.0 && *number <= 1.0);
+    number.ok_or_else(|| "a probability is a number above 0 and at most 1".to_owned())
+}
+
+/// Prints the prompt and, as it comes, what the model adds.
+pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let device: Device = arguments.device.parse().map_err(|error| Failure::new(Exit::Usage, error))?;
+    let directory = std::path::absolute(&arguments.directory)?;
+    if !directory.join("model.safetensors").is_file() {
+        return Err(Failure::usage(format!("`{}` holds no model", arguments.directory.display())).help("`hpsearch export STUDY -o DIR` writes one"));
+    }
+    let prompt = match &arguments.prompt {
+        Some(prompt) => prompt.clone(),
+        None => piped()?,
+    };
+    let job = Job::Generate {
+        directory,
+        prompt: prompt.clone(),
+        max_new_tokens: arguments.max_new_tokens,
+        temperature: arguments.temperature,
+        top_k: arguments.top_k.map_or(0, |count| usize::try_from(count).unwrap_or(usize::MAX)),
+        top_p: arguments.top_p.unwrap_or(1.0),
+        seed: arguments.seed,
+        device,
+    };
+    let began = Instant::now();
+    let mut text = Some(prompt);
+    let mut written = Ok(());
+    let answer = errand::run_while(&own_program(), job, &mut |progress| {
+        if let Progress::Text(piece) = progress {
+            // The prompt comes with the first piece: what cannot go on prints nothing.
+            let piece = text.take().unwrap_or_default() + &piece;
+            written = write!(console.out, "{piece}").and_then(|()| console.out.flush());
+        }
+        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    written?;
+    // Also after an error in the middle, so that its message begins a line of its own.
+    match (&text, &answer) {
+        (Some(_), Err(_)) => {}
+        (prompt, _) => writeln!(console.out, "{}", prompt.as_deref().unwrap_or_default())?,
+    }
+    console.out.flush()?;
+    let tokens = answer?.and_then(|answer| answer.get("tokens")?.as_u64()).unwrap_or_default();
+    let seconds = began.elapsed().as_secs_f64();
+    #[expect(clippy::cast_precision_loss, reason = "a number of tokens")]
+    let speed = tokens as f64 / seconds;
+    if console.talk == Talk::Verbose {
+        console.say(&format!("{tokens} tokens in {seconds:.1} s, {speed:.0} a second"));
+    }
+    Ok(Exit::Done)
+}
+
+/// The text on standard input without its last line break, which whoever typed it hardly means.
+fn piped() -> Result<String, Failure> {
+    let mut text = String::new();
+    io::stdin().lock().read_to_string(&mut text)?;
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    Ok(text)
+}

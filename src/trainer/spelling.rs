@@ -1,0 +1,228 @@
+//! Tokenizers of language models: characters, bytes, or byte-level BPE trained on the texts; what they cut they can join again.
+
+use std::collections::{BTreeMap, HashSet};
+
+use tokenizers::decoders::fuse::Fuse;
+use tokenizers::models::bpe::{BPE, BpeTrainer, Vocab};
+use tokenizers::normalizers::utils::Lowercase;
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::{AddedToken, ModelWrapper, NormalizedString, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Tokenizer, Trainer};
+
+use super::TrainerError;
+use crate::arguments::{TokenizerArguments, TokenizerKind};
+
+/// Ends a text: id 0 of every tokenizer trained here, under GPT-2's name.
+pub(super) const END_OF_TEXT: &str = "<|endoftext|>";
+/// The id of [`END_OF_TEXT`].
+pub(super) const END: u32 = 0;
+/// A character that the training texts do not have: id 1 of tokenizers by characters, the only ones that need it.
+const UNKNOWN: &str = "<unk>";
+
+/// Pairs that occur once teach nothing and only widen the embedding.
+const MIN_FREQUENCY: u64 = 2;
+/// Long texts are tokenised in pieces of about this many bytes.
+const PIECE: usize = 1 << 16;
+
+/// Trains a tokenizer on `texts`: a function of its arguments. Nothing is cut off or framed.
+pub(super) fn train_tokenizer(texts: &[&str], arguments: &TokenizerArguments) -> Result<Tokenizer, TrainerError> {
+    let lowered: Vec<String>;
+    let mut texts = texts.to_vec();
+    if arguments.lowercase {
+        lowered = texts.iter().map(|text| lowercase(text)).collect();
+        texts = lowered.iter().map(String::as_str).collect();
+    }
+    let by_bytes = |regex: bool| ByteLevel::new(false, false, regex);
+    let mut tokenizer = match arguments.kind {
+        TokenizerKind::Bytes => spell(byte_alphabet(), None, by_bytes(false))?,
+        TokenizerKind::Bpe => {
+            let mut tokenizer = Tokenizer::new(merges(&texts, arguments.vocab_size, by_bytes(true))?);
+            tokenizer.with_pre_tokenizer(Some(by_bytes(true)));
+            tokenizer.with_decoder(Some(by_bytes(true)));
+            tokenizer
+        }
+        _ => {
+            let mut tokenizer = spell(characters(&texts, arguments.vocab_size), Some(UNKNOWN), by_bytes(false))?;
+            tokenizer.with_pre_tokenizer(None::<ByteLevel>);
+            tokenizer.with_decoder(Some(Fuse::new()));
+            tokenizer
+        }
+    };
+    if arguments.lowercase {
+        tokenizer.with_normalizer(Some(Lowercase)).map_err(TrainerError::tokenizer)?;
+    }
+    let mut special = vec![AddedToken::from(END_OF_TEXT, true)];
+    special.extend((arguments.kind == TokenizerKind::Chars).then(|| AddedToken::from(UNKNOWN, true)));
+    tokenizer.add_special_tokens(special).map_err(TrainerError::tokenizer)?;
+    Ok(tokenizer)
+}
+
+/// The id of what stands for unknown characters, if the tokenizer has it.
+pub(super) fn unknown(tokenizer: &Tokenizer) -> Option<u32> {
+    tokenizer.token_to_id(UNKNOWN)
+}
+
+/// A tokenizer without merges: each of `letters` is a token, after the special ones.
+fn spell(letters: Vec<char>, unknown: Option<&str>, cut: ByteLevel) -> Result<Tokenizer, TrainerError> {
+    let special = std::iter::once(END_OF_TEXT).chain(unknown).map(str::to_owned);
+    let vocabulary: Vocab = special.chain(letters.into_iter().map(String::from)).zip(0..).collect();
+    let mut model = BPE::builder().vocab_and_merges(vocabulary, Vec::new());
+    if let Some(unknown) = unknown {
+        model = model.unk_token(unknown.to_owned());
+    }
+    let mut tokenizer = Tokenizer::new(ModelWrapper::from(model.build().map_err(TrainerError::tokenizer)?));
+    tokenizer.with_pre_tokenizer(Some(cut));
+    tokenizer.with_decoder(Some(cut));
+    Ok(tokenizer)
+}
+
+/// The characters of `texts` in their order in Unicode; the rarest are left out when they do not all fit beside the special tokens.
+fn characters(texts: &[&str], vocab_size: usize) -> Vec<char> {
+    let mut counts: BTreeMap<char, usize> = BTreeMap::new();
+    for letter in texts.iter().flat_map(|text| text.chars()) {
+        *counts.entry(letter).or_default() += 1;
+    }
+    let mut letters: Vec<(char, usize)> = counts.into_iter().collect();
+    letters.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    letters.truncate(vocab_size.saturating_sub(2));
+    letters.sort_unstable();
+    letters.into_iter().map(|(letter, _)| letter).collect()
+}
+
+/// The characters that stand for bytes, sorted.
+fn byte_alphabet() -> Vec<char> {
+    let mut letters: Vec<char> = ByteLevel::alphabet().into_iter().collect();
+    letters.sort_unstable();
+    letters
+}
+
+/// Merges of the most frequent pairs (Sennrich et al. 2016) of bytes within words.
+fn merges(texts: &[&str], vocab_size: usize, cut: ByteLevel) -> Result<ModelWrapper, TrainerError> {
+    let words = |text: &str| -> tokenizers::Result<Vec<String>> {
+        let mut split = PreTokenizedString::from(text);
+        cut.pre_tokenize(&mut split)?;
+        Ok(split.get_splits(OffsetReferential::Original, OffsetType::Byte).into_iter().map(|(word, ..)| word.to_owned()).collect())
+    };
+    let mut trainer = BpeTrainer::builder()
+        .vocab_size(vocab_size)
+        .min_frequency(MIN_FREQUENCY)
+        .special_tokens(vec![AddedToken::from(END_OF_TEXT, true)])
+        .initial_alphabet(ByteLevel::alphabet().into_iter().collect::<HashSet<char>>())
+        .show_progress(false)
+        .build();
+    trainer.feed(texts.iter().flat_map(|text| pieces(text)), words).map_err(TrainerError::tokenizer)?;
+    let mut model = BPE::default();
+    trainer.train(&mut model).map_err(TrainerError::tokenizer)?;
+    Ok(model.into())
+}
+
+/// `text` as its tokenizer's normaliser has it.
+fn lowercase(text: &str) -> String {
+    let mut text = NormalizedString::from(text);
+    text.lowercase();
+    text.get().to_owned()
+}
+
+/// The token ids of each text.
+pub(super) fn encode(tokenizer: &Tokenizer, texts: &[&str]) -> Result<Vec<Vec<u32>>, TrainerError> {
+    let cut: Vec<Vec<&str>> = texts.iter().map(|text| pieces(text)).collect();
+    let encodings = tokenizer.encode_batch_fast(cut.concat(), false).map_err(TrainerError::tokenizer)?;
+    let mut encodings = encodings.iter();
+    Ok(cut.iter().map(|pieces| encodings.by_ref().take(pieces.len()).flat_map(|encoding| encoding.get_ids()).copied().collect()).collect())
+}
+
+/// `text` in pieces that end with a single line break after a word and before another: there no tokenizer trained here joins anything.
+fn pieces(text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while rest.len() > PIECE {
+        let bytes = rest.as_bytes();
+        let border = (PIECE..bytes.len()).find(|&at| bytes[at - 2].is_ascii_graphic() && bytes[at - 1] == b'\n' && bytes[at].is_ascii_graphic());
+        let Some(border) = border else { break };
+        let (piece, others) = rest.split_at(border);
+        pieces.push(piece);
+        rest = others;
+    }
+    pieces.push(rest);
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn train(kind: TokenizerKind, texts: &[&str]) -> Tokenizer {
+        train_tokenizer(texts, &TokenizerArguments { kind, vocab_size: 300, lowercase: false }).unwrap()
+    }
+
+    fn there_and_back(tokenizer: &Tokenizer, text: &str) -> String {
+        let ids = encode(tokenizer, &[text]).unwrap().remove(0);
+        tokenizer.decode(&ids, false).unwrap()
+    }
+
+    const SAMPLE: &str = "the cat sat on the mat\n\n  and the dog, naïve as ever, sat on the cat 🙂\n";
+
+    proptest! {
+        #[test]
+        fn bytes_and_bpe_give_any_text_back(text in "\\PC*|[\\x00-\\x7f]*|(\\s|[a-zé🙂])*") {
+            for kind in [TokenizerKind::Bytes, TokenizerKind::Bpe] {
+                prop_assert_eq!(there_and_back(&train(kind, &[SAMPLE]), &text), text.clone());
+            }
+        }
+
+        #[test]
+        fn characters_give_back_what_they_know_and_mark_the_rest(text in "[a-z \n🙂]*") {
+            let tokenizer = train(TokenizerKind::Chars, &[SAMPLE]);
+            let expected: String = text.chars().map(|letter| if SAMPLE.contains(letter) { letter.to_string() } else { UNKNOWN.to_owned() }).collect();
+            prop_assert_eq!(there_and_back(&tokenizer, &text), expected);
+        }
+    }
+
+    #[test]
+    fn a_character_is_a_token_and_so_is_a_byte() {
+        let chars = train(TokenizerKind::Chars, &["ba🙂"]);
+        assert_eq!(encode(&chars, &["ab🙂x"]).unwrap(), [[2, 3, 4, 1]]);
+        assert_eq!(chars.get_vocab_size(true), 5);
+        let bytes = train(TokenizerKind::Bytes, &["ab"]);
+        assert_eq!(bytes.get_vocab_size(true), 257);
+        assert_eq!(encode(&bytes, &["🙂"]).unwrap()[0].len(), 4);
+    }
+
+    #[test]
+    fn every_kind_is_deterministic_loads_from_its_file_and_knows_the_end_of_a_text() {
+        let texts: Vec<String> = (0..60).map(|i| format!("The quick brown fox {} jumps over {} lazy dogs!\n", i % 7, i % 5)).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        for kind in [TokenizerKind::Chars, TokenizerKind::Bytes, TokenizerKind::Bpe] {
+            let one = train(kind, &texts).to_string(false).unwrap();
+            assert_eq!(one, train(kind, &texts).to_string(false).unwrap());
+            let loaded = Tokenizer::from_bytes(one.as_bytes()).unwrap();
+            assert_eq!(loaded.token_to_id(END_OF_TEXT), Some(END));
+            assert_eq!(there_and_back(&loaded, "quick jumps\n"), "quick jumps\n");
+        }
+        let bpe = train(TokenizerKind::Bpe, &texts);
+        assert_eq!(encode(&bpe, &[" quick brown"]).unwrap()[0].len(), 2);
+    }
+
+    #[test]
+    fn the_rarest_characters_are_left_out_when_there_is_no_room() {
+        assert_eq!(characters(&["aabbbc"], 4), ['a', 'b']);
+    }
+
+    #[test]
+    fn lowercasing_is_part_of_the_tokenizer() {
+        for kind in [TokenizerKind::Chars, TokenizerKind::Bpe] {
+            let tokenizer = train_tokenizer(&["The Cat"], &TokenizerArguments { kind, vocab_size: 300, lowercase: true }).unwrap();
+            assert_eq!(there_and_back(&tokenizer, "CAT"), "cat");
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_where_no_token_spans() {
+        let text = format!("{SAMPLE}one line\n").repeat(3_000);
+        assert!(pieces(&text).len() > 2);
+        let tokenizer = train(TokenizerKind::Bpe, &[&text]);
+        let whole = tokenizer.encode_fast(text.as_str(), false).unwrap();
+        assert!(encode(&tokenizer, &[&text]).unwrap()[0] == whole.get_ids());
+    }
+}

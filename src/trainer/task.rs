@@ -1,0 +1,154 @@
+//! What is learnt: the seam between tasks and the loop that trains them. A task is one file and one line of [`TASKS`].
+
+use std::any::Any;
+use std::collections::BTreeMap;
+
+use burn::tensor::{Device, Tensor};
+use serde_json::Value;
+
+use super::classification::Classification;
+use super::durable::Draft;
+use super::language_modeling::LanguageModeling;
+use super::layers::Pass;
+use super::parameters::{Parameters, Values};
+use super::preparation::Sources;
+use super::prepared::Description;
+use super::{PreparedData, Split, TrainerError};
+use crate::arguments::{ModelArguments, TaskKind};
+
+/// A kind of thing to learn.
+pub(super) trait Task: Sync {
+    /// The kind that arguments name.
+    fn kind(&self) -> TaskKind;
+
+    /// Its data, made of files and written to `draft`.
+    fn prepare(&self, sources: &Sources<'_>, draft: &Draft) -> Result<Description, TrainerError>;
+
+    /// The model that arguments ask for, for prepared data.
+    fn model(&self, arguments: &ModelArguments, data: &PreparedData) -> Box<dyn Model>;
+
+    /// The `model_type` of its models' `config.json`.
+    fn model_type(&self) -> &'static str;
+
+    /// The model that a `config.json` of this type describes, or what is wrong with it.
+    fn read(&self, config: Value) -> Result<Box<dyn Model>, String>;
+}
+
+/// All tasks.
+static TASKS: &[&dyn Task] = &[&Classification, &LanguageModeling];
+
+/// The task of a kind.
+pub(super) fn task(kind: TaskKind) -> &'static dyn Task {
+    *TASKS.iter().find(|task| task.kind() == kind).expect("every kind has a task: a test goes through them")
+}
+
+/// The model that a `config.json` describes, or what is wrong with it.
+pub(super) fn read_model(config: Value) -> Result<Box<dyn Model>, String> {
+    let model_type = config.get("model_type").and_then(Value::as_str).unwrap_or_default();
+    let Some(task) = TASKS.iter().find(|task| task.model_type() == model_type) else {
+        let known: Vec<String> = TASKS.iter().map(|task| format!("`{}`", task.model_type())).collect();
+        return Err(format!("model_type is `{model_type}`; known are {}", known.join(" and ")));
+    };
+    task.read(config)
+}
+
+/// A model laid out over a parameter list, and what a task does with it. Values come from outside.
+pub(super) trait Model: Any {
+    /// Its shape as `config.json` says it.
+    fn config(&self) -> Value;
+
+    /// The list of its parameters.
+    fn parameters(&self) -> &Parameters;
+
+    /// Examples of an epoch over a split.
+    fn examples(&self, data: &PreparedData, split: Split) -> usize;
+
+    /// The part of an optimiser step's loss, `[1]`, that some of its examples contribute.
+    fn loss(&self, pass: &Pass, part: &Part<'_>) -> Tensor<1>;
+
+    /// Measures `values` on a split: metrics by their names without prefix, `loss` among them.
+    fn measure(&self, values: &Values, device: &Device, data: &PreparedData, extent: &Extent) -> Result<BTreeMap<&'static str, f64>, TrainerError>;
+
+    /// Whether it speaks of the same labels or tokens as the data.
+    fn suits(&self, data: &PreparedData) -> bool;
+}
+
+/// Some examples of an optimiser step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part<'a> {
+    pub(super) data: &'a PreparedData,
+    /// Their numbers within the epoch.
+    pub(super) chosen: &'a [usize],
+    /// Examples of the whole step, of which each weighs the same.
+    pub(super) step_examples: usize,
+    /// The run's seed.
+    pub(super) seed: u64,
+    /// The epoch, counted from 0.
+    pub(super) epoch: u64,
+    /// Share of the target probability that is spread over all classes.
+    pub(super) smoothing: f64,
+}
+
+/// What an evaluation looks at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extent {
+    pub(super) split: Split,
+    /// Examples per batch.
+    pub(super) batch: usize,
+    /// Most examples; `None`: all.
+    pub(super) limit: Option<usize>,
+}
+
+impl Extent {
+    /// The examples of `all` that are looked at: spread evenly.
+    pub(super) fn chosen(&self, all: usize) -> Vec<usize> {
+        let count = self.limit.unwrap_or(all).min(all);
+        (0..count).map(|number| number * all / count).collect()
+    }
+}
+
+/// Keys of `config.json` that are no part of the parameters' shapes.
+const NO_SHAPE: [&str; 5] = ["hidden_dropout_prob", "attention_probs_dropout_prob", "resid_pdrop", "embd_pdrop", "attn_pdrop"];
+
+/// Whether two models' parameters can be exchanged.
+pub(super) fn same_shape(one: &dyn Model, other: &dyn Model) -> bool {
+    let shape = |model: &dyn Model| {
+        let mut config = model.config();
+        if let Some(config) = config.as_object_mut() {
+            config.retain(|key, _| !NO_SHAPE.contains(&key.as_str()));
+        }
+        config
+    };
+    shape(one) == shape(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::TRAINER_TASKS;
+
+    #[test]
+    fn every_task_that_is_listed_can_be_trained_and_reads_its_own_models() {
+        for line in TRAINER_TASKS {
+            assert_eq!(task(line.kind).kind(), line.kind);
+            assert_eq!(line.kind.line().name, line.name);
+            assert_eq!(serde_json::to_value(line.kind).unwrap(), line.name);
+        }
+        assert_eq!(TASKS.len(), TRAINER_TASKS.len());
+    }
+
+    #[test]
+    fn a_model_of_an_unknown_type_is_refused_with_those_known() {
+        let problem = read_model(serde_json::json!({"model_type": "bert"})).err().unwrap();
+        assert_eq!(problem, "model_type is `bert`; known are `hpsearch-encoder` and `gpt2`");
+    }
+
+    #[test]
+    fn a_limited_evaluation_spreads_over_the_whole_split() {
+        let extent = |limit| Extent { split: Split::Validation, batch: 8, limit };
+        assert_eq!(extent(Some(3)).chosen(10), [0, 3, 6]);
+        assert_eq!(extent(Some(30)).chosen(3), [0, 1, 2]);
+        assert_eq!(extent(None).chosen(2), [0, 1]);
+        assert!(extent(None).chosen(0).is_empty());
+    }
+}

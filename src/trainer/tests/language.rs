@@ -1,0 +1,268 @@
+//! Language models: what they see, what they learn, and that interruptions leave no trace in it.
+
+use burn::tensor::Device;
+
+use super::super::generation::Writer;
+use super::super::language_modeling::LanguageModel;
+use super::super::layers::{DropoutKey, Pass, cross_entropy};
+use super::super::parameters::{Role, Values, host};
+use super::super::task::{Extent, Model, task};
+use super::gradients::gradients_are_differences;
+use super::*;
+
+/// A text whose letters follow from those before.
+fn verse(lines: usize) -> String {
+    (0..lines).map(|line| format!("{} green bottles hanging on the wall,\n", ["ten", "nine", "eight", "seven", "six"][line % 5])).collect()
+}
+
+fn prepared(directory: &Path, name: &str, content: &str, kind: TokenizerKind) -> PreparedData {
+    fs::write(directory.join(name), content).unwrap();
+    let data = arguments_of_data(directory, json!({"train": name, "validation_split": 0.2, "max_length": 12}));
+    let tokenizer = TokenizerArguments { kind, vocab_size: 300, lowercase: false };
+    prepare(TaskKind::LanguageModeling, &data, &tokenizer, &directory.join("cache"), &mut |_| {}).unwrap()
+}
+
+struct Corpus {
+    directory: TempDir,
+    data: PreparedData,
+}
+
+impl Corpus {
+    fn new() -> Self {
+        let directory = TempDir::new().unwrap();
+        let data = prepared(directory.path(), "verse.txt", &verse(50), TokenizerKind::Chars);
+        Self { directory, data }
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn job<'a>(&'a self, arguments: &'a TrainerArguments, directory: &'a Path) -> Job<'a> {
+        Job {
+            arguments,
+            data: &self.data,
+            device: "cpu",
+            seed: 7,
+            clock: Clock::Step,
+            milestones: Milestones { every: Some(10), at: vec![] },
+            directory,
+            start: Start::Fresh,
+            until: None,
+            reported: None,
+        }
+    }
+}
+
+fn arguments_of(values: Value) -> TrainerArguments {
+    let mut all = json!({
+        "task": "language-modeling", "model.tokenizer": "chars", "learning_rate": 0.01, "max_steps": 30, "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2, "weight_decay": 0.1, "adam_beta2": 0.99, "logging_steps": 7,
+        "model.hidden_size": 16, "model.num_layers": 2, "model.num_heads": 2, "model.dropout": 0.1, "model.attention_dropout": 0.1,
+    });
+    for (key, value) in values.as_object().unwrap() {
+        all[key] = value.clone();
+    }
+    TrainerArguments::resolve(&serde_json::from_value(all).unwrap()).unwrap()
+}
+
+/// A fresh model of the corpus.
+fn model(corpus: &Corpus, values: Value) -> (Box<LanguageModel>, Values, Device) {
+    let model: Box<dyn std::any::Any> = task(TaskKind::LanguageModeling).model(&arguments_of(values).model, &corpus.data);
+    let model = model.downcast::<LanguageModel>().unwrap();
+    let device = Device::flex();
+    let values = model.parameters().fresh(3, &device);
+    (model, values, device)
+}
+
+#[test]
+fn gradients_of_a_language_model_are_finite_differences() {
+    let corpus = Corpus::new();
+    for tied in [true, false] {
+        let (model, values, device) = model(&corpus, json!({"model.hidden_size": 8, "model.tie_word_embeddings": tied}));
+        // Larger maps than fresh ones, so that attention is not even, and logits that leave single floats enough digits for differences.
+        let factor = |role: Role| match role {
+            Role::Kernel { .. } => 5.0,
+            Role::Table => 0.3,
+            _ => 1.0,
+        };
+        let values = Values(values.0.into_iter().zip(model.parameters().iter()).map(|(v, parameter)| v * factor(parameter.role)).collect());
+        gradients_are_differences(model.parameters(), values, &device, |values, device| {
+            let pass = Pass::training(values, device, DropoutKey { seed: 1, step: 2, micro_batch: 0 });
+            let logits = model.decoder.forward(&pass, &[3, 1, 4, 1, 5, 9, 2, 6], 4);
+            cross_entropy(logits, [1, 4, 1, 5, 9, 2, 6, 5].into(), 0.1, 0.5)
+        });
+    }
+}
+
+#[test]
+fn the_future_is_not_seen_and_the_past_is() {
+    let corpus = Corpus::new();
+    let (model, values, device) = model(&corpus, json!({}));
+    let logits = |tokens: &[u32]| host(model.decoder.forward(&Pass::inference(&values, &device), tokens, 6)).unwrap();
+    let width = corpus.data.vocab_size();
+    // Two texts of six tokens; the fourth token of the first changes.
+    let (one, other) = (logits(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4]), logits(&[1, 2, 3, 9, 5, 6, 7, 8, 9, 2, 3, 4]));
+    let changed: Vec<bool> = one.chunks(width).zip(other.chunks(width)).map(|(one, other)| one != other).collect();
+    assert_eq!(changed, [false, false, false, true, true, true, false, false, false, false, false, false]);
+}
+
+#[test]
+fn an_untrained_model_knows_nothing() {
+    let corpus = Corpus::new();
+    let (model, values, device) = model(&corpus, json!({}));
+    let extent = Extent { split: Split::Validation, batch: 8, limit: None };
+    let metrics = model.measure(&values, &device, &corpus.data, &extent).unwrap();
+    let uniform = (corpus.data.vocab_size() as f64).ln();
+    assert!((metrics["loss"] - uniform).abs() < 0.05, "{metrics:?} {uniform}");
+    assert!((metrics["perplexity"] - metrics["loss"].exp()).abs() < 1e-9);
+    // Each character here is one byte.
+    assert!((metrics["bits_per_byte"] - metrics["loss"] / 2.0_f64.ln()).abs() < 1e-9);
+}
+
+#[test]
+fn what_is_remembered_changes_nothing_that_is_written() {
+    let corpus = Corpus::new();
+    let (model, values, device) = model(&corpus, json!({}));
+    let mut writer = Writer::new(&model, &values, &device, vec![5, 3]);
+    let mut longest = 0;
+    // Far enough that the window of twelve slides more than once.
+    for _ in 0..40 {
+        let cached = writer.logits().unwrap();
+        let window = writer.window();
+        let all = host(model.decoder.forward(&Pass::inference(&values, &device), window, window.len())).unwrap();
+        let last = &all[all.len() - cached.len()..];
+        assert!(cached.iter().zip(last).all(|(one, other)| (one - other).abs() < 1e-5));
+        longest = longest.max(window.len());
+        let next = (0..cached.len()).max_by(|one, other| cached[*one].total_cmp(&cached[*other])).unwrap();
+        writer.push(u32::try_from(next).unwrap());
+    }
+    assert_eq!(longest, 12);
+}
+
+#[test]
+fn a_verse_is_learnt_measured_and_recited() {
+    let corpus = Corpus::new();
+    let arguments = arguments_of(json!({
+        "max_steps": 150, "model.dropout": 0, "model.attention_dropout": 0, "model.hidden_size": 32, "gradient_accumulation_steps": 1,
+        "per_device_train_batch_size": 8
+    }));
+    let directory = corpus.path().join("trial");
+    let mut runner = Runner::default();
+    let job = Job { milestones: Milestones { every: Some(75), at: vec![] }, ..corpus.job(&arguments, &directory) };
+    assert_eq!(train(&job, &mut runner).unwrap(), RunEnd::Finished);
+    let (_, last) = runner.reports.last().unwrap();
+    let names: Vec<&str> = last.keys().map(String::as_str).collect();
+    assert_eq!(names, ["epoch", "eval_bits_per_byte", "eval_loss", "eval_perplexity", "learning_rate", "steps_per_second", "train_loss"]);
+    assert!(last["eval_loss"] < 0.6, "{last:?}");
+    let (_, checkpoint) = runner.checkpoints.last().unwrap();
+    assert_eq!(evaluate(checkpoint, &corpus.data, Split::Validation, "cpu").unwrap()["eval_bits_per_byte"], last["eval_bits_per_byte"]);
+
+    let write = |prompt: &str, seed: u64| {
+        let mut text = String::new();
+        let sampling = Sampling { max_new_tokens: 24, temperature: 0.5, top_k: 3, top_p: 0.9, seed };
+        assert_eq!(generate(checkpoint, prompt, &sampling, "cpu", &mut |piece| text += piece).unwrap(), 24);
+        text
+    };
+    assert_eq!(write("nine green bottles hang", 1), write("nine green bottles hang", 1));
+    assert!(write("nine green bottles hang", 1).starts_with("ing on the"), "{}", write("nine green bottles hang", 1));
+    // From nothing it begins as a line does.
+    assert_eq!(write("", 1).chars().count(), 24);
+    let problem = predict(checkpoint, &["x".to_owned()], "cpu").unwrap_err().to_string();
+    assert!(problem.contains("hpsearch generate"), "{problem}");
+}
+
+#[test]
+fn interrupted_and_resumed_language_models_equal_uninterrupted_ones_bit_for_bit() {
+    let corpus = Corpus::new();
+    let arguments = arguments_of(json!({"eval_strategy": "steps", "eval_steps": 4}));
+    let run = |directory: &Path, start: Start<'_>, stop_after: Option<usize>, reported: Option<u64>| {
+        let mut runner = Runner { stop_after, ..Runner::default() };
+        let end = train(&Job { start, reported, ..corpus.job(&arguments, directory) }, &mut runner).unwrap();
+        (end, runner)
+    };
+    let whole = corpus.path().join("whole");
+    let (_, calm) = run(&whole, Start::Fresh, None, None);
+    let weights = |directory: &Path| fs::read(directory.join("checkpoint-30/model.safetensors")).unwrap();
+    let losses = |runners: &[&Runner]| {
+        runners
+            .iter()
+            .flat_map(|runner| &runner.reports)
+            .map(|(step, metrics)| (*step, metrics["eval_loss"], metrics["train_loss"]))
+            .collect::<Vec<_>>()
+    };
+    // 17 steps an epoch: within the first, at its end, in the second.
+    for step in [3, 17, 24] {
+        let parts = corpus.path().join(format!("parts-{step}"));
+        let (end, first) = run(&parts, Start::Fresh, Some(step), None);
+        assert_eq!(end, RunEnd::Interrupted);
+        let (_, checkpoint) = first.checkpoints.last().unwrap();
+        let (end, second) = run(&parts, Start::Resume(checkpoint), None, first.reports.last().map(|(clock, _)| *clock));
+        assert_eq!(end, RunEnd::Finished);
+        assert_eq!(losses(&[&first, &second]), losses(&[&calm]), "interrupted at {step}");
+        assert!(weights(&parts) == weights(&whole), "interrupted at {step}");
+    }
+}
+
+#[test]
+fn a_limited_evaluation_is_close_to_a_whole_one_and_repeats() {
+    let corpus = Corpus::new();
+    let (model, values, device) = model(&corpus, json!({}));
+    let measure = |limit| model.measure(&values, &device, &corpus.data, &Extent { split: Split::Validation, batch: 3, limit }).unwrap()["loss"];
+    assert_eq!(measure(Some(10)), measure(Some(10)));
+    assert_ne!(measure(Some(10)), measure(None));
+    assert!((measure(Some(10)) - measure(None)).abs() < 0.1);
+}
+
+#[test]
+fn running_text_is_cut_at_its_end_and_rows_end_with_their_own_token() {
+    let directory = TempDir::new().unwrap();
+    let running = prepared(directory.path(), "a.txt", "abcdefghij", TokenizerKind::Chars);
+    assert_eq!((running.tokens(Split::Train), running.tokens(Split::Validation), running.tokens(Split::Test)), (8, 2, 0));
+    // `i` and `j` were never seen.
+    assert!(running.findings().iter().any(|finding| finding.message == "2 of 2 validation characters are unknown to the tokenizer"));
+    let rows = prepared(directory.path(), "b.jsonl", &"{\"text\": \"né\"}\n".repeat(10), TokenizerKind::Bytes);
+    // Three bytes and the end, of eight rows.
+    assert_eq!((rows.rows(Split::Train), rows.tokens(Split::Train), rows.tokens(Split::Validation)), (8, 32, 8));
+    assert_eq!(rows.stream().unwrap().bytes, [32, 8, 0]);
+    let window: Vec<u32> = rows.split(Split::Train).window(3..5).collect();
+    assert_eq!(window[0], 0);
+}
+
+#[test]
+fn text_that_cannot_be_learnt_from_is_refused_with_what_to_do() {
+    let problem = |files: &[(&str, &str)], values: Value| {
+        let directory = TempDir::new().unwrap();
+        for (name, text) in files {
+            fs::write(directory.path().join(name), text).unwrap();
+        }
+        let tokenizer = TokenizerArguments { kind: TokenizerKind::Chars, vocab_size: 300, lowercase: false };
+        let data = arguments_of_data(directory.path(), values);
+        let error = prepare(TaskKind::LanguageModeling, &data, &tokenizer, &directory.path().join("cache"), &mut |_| {}).unwrap_err();
+        error.to_string().replace(&format!("{}/", directory.path().display()), "")
+    };
+    assert_eq!(problem(&[("a.txt", " \n")], json!({"train": "a.txt"})), "a.txt: the file is empty");
+    assert!(problem(&[("a.txt", "abc")], json!({"train": "a.txt"})).contains("too few"));
+    let mixed = problem(&[("a.txt", "abc"), ("v.csv", "text\nx\n")], json!({"train": "a.txt", "validation": "v.csv"}));
+    assert!(mixed.contains("some files are .txt and some are not"), "{mixed}");
+    assert!(problem(&[("a.csv", "txt\nhello\n")], json!({"train": "a.csv"})).contains("no column `text`"));
+}
+
+#[test]
+fn a_model_lies_in_files_as_transformers_has_it() {
+    let corpus = Corpus::new();
+    let arguments = arguments_of(json!({"max_steps": 1, "model.num_layers": 1}));
+    let mut runner = Runner::default();
+    train(&corpus.job(&arguments, &corpus.path().join("trial")), &mut runner).unwrap();
+    let (_, checkpoint) = runner.checkpoints.last().unwrap();
+    let bytes = fs::read(checkpoint.join("model.safetensors")).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let shape = |name: &str| tensors.tensor(name).unwrap().shape().to_vec();
+    assert_eq!(shape("transformer.h.0.attn.c_attn.weight"), [16, 48]);
+    assert_eq!(shape("transformer.h.0.mlp.c_proj.weight"), [64, 16]);
+    assert_eq!(shape("transformer.wpe.weight"), [12, 16]);
+    assert!(tensors.tensor("lm_head.weight").is_err());
+    let config: Value = serde_json::from_slice(&fs::read(checkpoint.join("config.json")).unwrap()).unwrap();
+    assert_eq!((&config["model_type"], &config["n_embd"], &config["tie_word_embeddings"]), (&json!("gpt2"), &json!(16), &json!(true)));
+    assert_eq!(config["activation_function"], json!("gelu"));
+}
