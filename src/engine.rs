@@ -4,6 +4,7 @@
 //! turn durable in one transaction *before* carrying out any other effect of that turn.
 
 mod ask;
+mod control;
 mod demand;
 mod retention;
 pub mod simulator;
@@ -121,8 +122,10 @@ pub struct Assignment {
     pub seed: u64,
     /// The checkpoint to go on from.
     pub resume: Option<Checkpoint>,
-    /// Clock value where it shall pause.
+    /// Clock value where it shall pause, or end if it goes on past its end.
     pub until: Option<u64>,
+    /// Whether it has ended before, and goes on past that end up to `until`.
+    pub past_its_end: bool,
     /// Where it must report.
     pub milestones: Milestones,
     /// The last clock value it reported.
@@ -217,6 +220,12 @@ pub enum EngineError {
 enum Leaving {
     Pausing(String),
     Stopping(String),
+    /// Its user paused it; whether it was told as the answer to a report.
+    Holding {
+        told: bool,
+    },
+    /// It continued past its end and is where it was to go.
+    Arrived,
     Draining,
     Killed,
     TimedOut(String),
@@ -229,6 +238,8 @@ struct Busy {
     attempt: AttemptNumber,
     since: Timestamp,
     leaving: Option<(Leaving, Timestamp)>,
+    /// When its user paused it: told at its next report, asked to leave at this moment.
+    pause_by: Option<Timestamp>,
     kill_sent: bool,
 }
 
@@ -256,8 +267,14 @@ pub struct Engine {
     enqueued: u64,
     exhausted: bool,
     failed_before: u64,
+    /// Requests to kill a trial whose process is not gone yet.
+    killing: Vec<(i64, TrialNumber)>,
+    /// Since when the study is paused with nothing running, and how long it was so before: time that does not count.
+    idle_since: Option<Timestamp>,
+    idle: Duration,
     filling: Filling,
     phase: Phase,
+    grace: Duration,
     begun: Timestamp,
     now: Timestamp,
     effects: Vec<Effect>,
@@ -289,13 +306,23 @@ impl Engine {
             enqueued,
             exhausted: false,
             failed_before: view.counts.failed,
+            killing: Vec::new(),
+            idle_since: None,
+            idle: Duration::ZERO,
             filling: Filling::Always,
             phase: Phase::Waiting,
             view,
+            grace: GRACE,
             begun: Timestamp::default(),
             now: Timestamp::default(),
             effects: Vec::new(),
         })
+    }
+
+    /// The same with another grace than [`GRACE`], so that tests need not wait for it.
+    #[must_use]
+    pub fn with_grace(self, grace: Duration) -> Self {
+        Engine { grace, ..self }
     }
 
     /// Takes one input; the effects are to be carried out in order, once their events are durable.
@@ -322,6 +349,7 @@ impl Engine {
             Filling::Always => self.fill_slots(),
             Filling::OnDemand => self.end_if_drained(),
         }
+        self.mind_idleness();
         std::mem::take(&mut self.effects)
     }
 
@@ -363,16 +391,22 @@ impl Engine {
         for number in open {
             let Some(trial) = self.view.trial(number) else { continue };
             let Some(attempt) = trial.last_attempt() else { continue };
-            let (until, last) = (trial.until, trial.last());
+            let (until, last, continued) = (trial.until, trial.last(), trial.continued);
             let verdict = last.and_then(|(step, _)| trial.decision_at(step)).map(|decision| decision.verdict.clone());
-            let place = trial.resumable_checkpoint().map_or("from the start".to_owned(), |checkpoint| format!("from step {}", checkpoint.step));
             self.emit(Event::AttemptEnded { trial: number, attempt, end: AttemptEnd::Lost, reason: Some("the runner died".to_owned()) });
             // A pause counts if the attempt was to reach it; otherwise it is the one that this attempt was resumed from.
-            let pauses = until.zip(last).is_some_and(|(until, (step, _))| until <= step);
-            match verdict {
-                Some(Verdict::Stop(reason)) => self.finish_trial(number, TrialState::Pruned, None, Some(reason.0)),
-                Some(Verdict::Pause(reason)) if pauses => self.emit(Event::TrialPaused { trial: number, reason: reason.0, hold: None }),
-                _ => self.emit(Event::TrialQueued { trial: number, until, reason: format!("its runner died; goes on {place}") }),
+            let arrived = until.zip(last).is_some_and(|(until, (step, _))| until <= step);
+            match (verdict, self.hold_of(number)) {
+                _ if continued.is_some() && arrived => self.complete(number),
+                (Some(Verdict::Stop(reason)), _) if continued.is_none() => self.finish_trial(number, TrialState::Pruned, None, Some(reason.0)),
+                (Some(Verdict::Pause(reason)), hold) if arrived && continued.is_none() => {
+                    self.emit(Event::TrialPaused { trial: number, reason: reason.0, hold });
+                }
+                (_, Some(hold)) => self.hold(number, hold),
+                _ => {
+                    let reason = format!("its runner died; goes on {}", self.place_of(number));
+                    self.emit(Event::TrialQueued { trial: number, until, reason });
+                }
             }
         }
     }
@@ -381,7 +415,7 @@ impl Engine {
     fn emit(&mut self, event: Event) {
         self.view.apply(self.now, &event);
         match &event {
-            Event::TrialQueued { trial, .. } | Event::TrialCreated { trial, .. } => {
+            Event::TrialQueued { trial, .. } | Event::TrialContinued { trial, .. } | Event::TrialCreated { trial, .. } => {
                 self.queue.insert(*trial);
             }
             Event::AttemptStarted { trial, .. } | Event::TrialFinished { trial, .. } | Event::TrialPaused { trial, .. } => {

@@ -155,6 +155,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hold: Option<Hold>,
     },
+    /// A running trial is to pause as soon as it has saved, or not any more.
+    TrialHeld {
+        /// Which.
+        trial: TrialNumber,
+        /// Who pauses it; `None`: nobody any more.
+        hold: Option<Hold>,
+    },
     /// A trial that had ended goes on from its checkpoint: it waits for a slot.
     TrialContinued {
         /// Which.
@@ -240,6 +247,7 @@ impl Event {
             | Event::AttemptEnded { trial, .. }
             | Event::TrialQueued { trial, .. }
             | Event::TrialPaused { trial, .. }
+            | Event::TrialHeld { trial, .. }
             | Event::TrialContinued { trial, .. }
             | Event::TrialFinished { trial, .. } => Some(*trial),
             Event::Noted { trial, .. } | Event::Tagged { trial, .. } => *trial,

@@ -209,6 +209,33 @@ impl Space {
         }
     }
 
+    /// Everything that keeps `fixed` from being part of a point: unknown names, values outside their ranges, and values of
+    /// parameters that the others switch off.
+    pub fn problems(&self, fixed: &Params) -> Vec<PointError> {
+        let mut problems = Vec::new();
+        for (name, value) in fixed.iter() {
+            let Some(dimension) = self.dimension(name) else {
+                problems.push(PointError::Unknown { name: name.to_owned() });
+                continue;
+            };
+            if dimension.distribution.normalize(value).is_none() {
+                problems.push(PointError::Outside { name: name.to_owned(), value: value.clone() });
+            }
+            if !self.may_be_active(dimension, fixed) {
+                problems.push(PointError::Inactive { name: name.to_owned() });
+            }
+        }
+        problems
+    }
+
+    /// Whether some point with the values of `fixed` has the parameter: its parents have, or may be given, what it asks for.
+    fn may_be_active(&self, dimension: &Dimension, fixed: &Params) -> bool {
+        dimension.when.iter().flat_map(|when| &when.0).all(|(parent, accepted)| {
+            let value_fits = fixed.get(parent).is_none_or(|value| accepted.iter().any(|accept| accept.same(value)));
+            value_fits && self.dimension(parent).is_some_and(|parent| self.may_be_active(parent, fixed))
+        })
+    }
+
     /// The number of points, conditions respected; `None` for a continuum or more than `u64` holds.
     pub fn cardinality(&self) -> Option<u64> {
         self.count_from(0, &Params::new())
@@ -314,6 +341,24 @@ mod tests {
         assert_eq!(space.check(&params), Ok(()));
         params.insert("optim", "adamw");
         assert_eq!(space.check(&params), Err(PointError::Inactive { name: "momentum".into() }));
+    }
+
+    #[test]
+    fn all_that_is_wrong_with_a_part_of_a_point_is_found() {
+        let space = optimizer_space();
+        let params = |pairs: &[(&str, Value)]| pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<Params>();
+        assert_eq!(space.problems(&params(&[("momentum", 0.5.into())])), []);
+        assert_eq!(space.problems(&params(&[("optim", "sgd".into()), ("momentum", Value::Int(1))])), []);
+        let wrong = params(&[("optim", "adamw".into()), ("momentum", 7.0.into()), ("rate", 1.0.into())]);
+        let texts: Vec<String> = space.problems(&wrong).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "`7` is not a value of `momentum`",
+                "`momentum` has a value although its condition does not hold",
+                "`rate` is not a parameter of the space",
+            ]
+        );
     }
 
     #[test]

@@ -170,7 +170,7 @@ pub struct Trial {
     pub device: Option<Device>,
     /// Clock value where it shall pause, if it was resumed up to a rung.
     pub until: Option<u64>,
-    /// Who paused it, if it is paused and the pruner did not.
+    /// Who paused it, if the pruner did not. A running trial that has it is about to pause.
     pub hold: Option<Hold>,
     /// What it had ended as before it was asked to go on past its end; `None` once it has ended again.
     pub continued: Option<TrialState>,

@@ -215,6 +215,7 @@ impl StudyView {
                 trial.reason = Some(reason.clone());
                 unfinish(trial);
             }
+            Event::TrialHeld { hold, .. } => trial.hold = *hold,
             Event::TrialContinued { until, from, .. } => {
                 trial.state = TrialState::Queued;
                 trial.until = Some(*until);

@@ -105,6 +105,7 @@ fn how_far(study: &StudySummary, state: StudyState, elapsed: Duration) -> Vec<(&
 fn state_in_words(study: &StudySummary, state: StudyState) -> String {
     match (state, &study.held, &study.finished) {
         (StudyState::Running, Some(held), _) => format!("running, by process {} on {}", held.holder.pid, one_line(&held.holder.host)),
+        (StudyState::Paused, ..) => "paused by you: `hpsearch resume` lets it go on".to_owned(),
         (StudyState::Finished, _, Some(reason)) => format!("finished: {}", one_line(reason)),
         (StudyState::Interrupted, ..) => "interrupted: its runner died; `hpsearch run` goes on".to_owned(),
         (StudyState::Stopped, ..) => "stopped; `hpsearch run` goes on".to_owned(),

@@ -2,12 +2,12 @@
 
 use clap::Args;
 
-use super::console::Console;
+use super::console::{Console, life};
 use super::exit::{Exit, Failure};
 use super::ls::state;
 use super::named_study;
 use crate::event::Request;
-use crate::reporters::wording::{StudyState, one_line};
+use crate::reporters::wording::{HolderLife, StudyState, one_line};
 use crate::runner;
 use crate::storage::{Storage, StudySummary};
 
@@ -32,6 +32,7 @@ pub fn stop(arguments: &StopArguments, console: &mut Console) -> Result<Exit, Fa
 pub fn must_run(study: &StudySummary) -> Result<(), Failure> {
     match state(study) {
         StudyState::Running => Ok(()),
+        StudyState::Paused if study.held.as_ref().is_some_and(|held| life(&held.holder) == HolderLife::Alive) => Ok(()),
         other => Err(Failure::usage(format!("`{}` is not running (it is {})", one_line(&study.spec.name), other.as_str()))
             .help("`hpsearch ls` shows which studies run")),
     }

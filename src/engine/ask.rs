@@ -8,7 +8,7 @@ use crate::pruners::{Promotion, PromotionAsk, Pruner};
 use crate::samplers::Ask;
 use crate::seed::StreamRng;
 use crate::study::{Count, Duplicates};
-use crate::trial::{AttemptNumber, Origin, TrialNumber};
+use crate::trial::{AttemptNumber, Origin, Trial, TrialNumber};
 
 /// How often a repeated point is drawn again before it is run anyway.
 const DRAWS: usize = 25;
@@ -16,7 +16,7 @@ const DRAWS: usize = 25;
 impl Engine {
     /// Gives every free slot something to run, and ends the study when there is nothing.
     pub(super) fn fill_slots(&mut self) {
-        while self.phase == Phase::Searching {
+        while self.phase == Phase::Searching && self.view.paused.is_none() {
             let Some(slot) = self.busy.iter().position(Option::is_none) else { return };
             match self.next_trial() {
                 Ok(Some(trial)) => self.start(slot, trial),
@@ -57,6 +57,8 @@ impl Engine {
         let attempts: u64 = self.view.trials.iter().map(|trial| u64::from(trial.attempts)).sum();
         let mut rng = self.seeds.stream(&format!("promotion/{attempts}"));
         match choose(self.pruner.as_ref(), &PromotionAsk { history: History::new(&self.view) }, &mut rng)? {
+            // Whatever its pruner says: a trial that its user paused waits for its user.
+            Promotion::Resume { trial, .. } if !self.view.trial(trial).is_some_and(Trial::waits_for_its_pruner) => None,
             Promotion::Resume { trial, until, reason } => {
                 self.emit(Event::TrialQueued { trial, until, reason: reason.0 });
                 Some(trial)
@@ -96,7 +98,7 @@ impl Engine {
     }
 
     /// A point for trial `number`, and the sampler that drew it; points that were tried are drawn again a few times.
-    fn draw(&self, number: TrialNumber, enqueued: Option<&Params>) -> Result<Option<(Params, String)>, String> {
+    pub(super) fn draw(&self, number: TrialNumber, enqueued: Option<&Params>) -> Result<Option<(Params, String)>, String> {
         let nothing = Params::new();
         let fixed = enqueued.unwrap_or(&nothing);
         let ask = Ask { space: &self.spec.space, history: History::new(&self.view), number, fixed, budget: self.spec.budget.trials };
@@ -130,6 +132,7 @@ impl Engine {
             seed: self.seeds.number(&format!("trial/{number}")),
             resume: trial.resumable_checkpoint().cloned(),
             until,
+            past_its_end: trial.continued.is_some(),
             milestones: self.milestones.clone(),
             reported: trial.last().map(|(step, _)| step),
         };
@@ -138,7 +141,7 @@ impl Engine {
         }
         let resume = assignment.resume.as_ref().map(|checkpoint| (checkpoint.step, checkpoint.path.clone()));
         self.emit(Event::AttemptStarted { trial: number, attempt, slot: assignment.slot.clone(), resume, until });
-        self.busy[index] = Some(Busy { trial: number, attempt, since: self.now, leaving: None, kill_sent: false });
+        self.busy[index] = Some(Busy { trial: number, attempt, since: self.now, leaving: None, pause_by: None, kill_sent: false });
         self.effects.push(Effect::Launch(assignment));
     }
 }

@@ -1,12 +1,12 @@
 //! Runs an engine against scripted workers under a virtual clock: searches in microseconds, faults on demand.
 
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::time::Duration;
 
 use super::{Assignment, Effect, Engine, EngineError, Input, Outcome};
 use crate::device::{Device, Slot};
-use crate::event::{AttemptEnd, Event};
+use crate::event::{AttemptEnd, Event, Request};
 use crate::metric::Metrics;
 use crate::params::Params;
 use crate::study::{FailureCause, StudySpec};
@@ -52,6 +52,8 @@ pub struct Simulation {
     pub curve: Box<Curve>,
     /// What goes wrong.
     pub faults: Box<Faults>,
+    /// What is asked, and after how many reports of the study; in that order. A study that waits hears the next at once.
+    pub requests: Vec<(u64, Request)>,
 }
 
 /// The events of one turn: what one transaction writes.
@@ -82,6 +84,7 @@ struct Worker {
     attempt: AttemptNumber,
     params: Params,
     step: u64,
+    last: u64,
 }
 
 /// Something due at a moment; ties are broken by the order of scheduling.
@@ -128,6 +131,7 @@ impl Simulation {
             checkpoints: true,
             curve: Box::new(curve),
             faults: Box::new(|_, _, _| None),
+            requests: Vec::new(),
         }
     }
 
@@ -138,7 +142,10 @@ impl Simulation {
             turn.events.iter().for_each(|event| view.apply(turn.at, event));
         }
         let slots = (0..self.slots).map(|index| Slot { index, device: Device::Sim(u32::try_from(index).unwrap_or(0)) }).collect();
-        let engine = Engine::new(self.spec.clone(), view, slots)?;
+        // As a store keeps it: with what was added to its budget.
+        let mut spec = self.spec.clone();
+        spec.budget.extend(view.extension);
+        let engine = Engine::new(spec, view, slots)?;
         let now = journal.last().map_or(Timestamp(0), |turn| turn.at.after(Duration::from_secs(1)));
         let mut world = World {
             simulation: self,
@@ -150,7 +157,10 @@ impl Simulation {
             turns: journal.to_vec(),
             places: HashMap::new(),
             steps: 0,
+            reports: 0,
+            asked: BTreeSet::new(),
         };
+        journal.iter().for_each(|turn| world.count(&turn.events));
         let outcome = world.run();
         Ok(Run { turns: world.turns, view: world.engine.view().clone(), outcome, steps: world.steps })
     }
@@ -166,21 +176,33 @@ struct World<'a> {
     places: HashMap<(TrialNumber, AttemptNumber), usize>,
     turns: Vec<Turn>,
     steps: u64,
+    /// Reports in the journal.
+    reports: u64,
+    /// Requests that were served, or handed to the engine in this run.
+    asked: BTreeSet<i64>,
 }
 
 impl World<'_> {
     fn run(&mut self) -> Outcome {
-        let mut inputs = vec![Input::Begin { pid: 1, host: "simulated".to_owned(), requests: Vec::new() }];
+        let mut inputs = vec![Input::Begin { pid: 1, host: "simulated".to_owned(), requests: self.requests_due(self.reports) }];
         loop {
             for input in std::mem::take(&mut inputs) {
                 if let Some(outcome) = self.turn(input) {
                     return outcome;
                 }
+                for (id, request) in self.requests_due(self.reports) {
+                    if let Some(outcome) = self.turn(Input::Request { id, request }) {
+                        return outcome;
+                    }
+                }
             }
             let next = self.due.peek().map(|due| due.at);
             let deadline = self.engine.deadline();
             match (next, deadline) {
-                (None, None) => return Outcome::Broken("nothing is due, and the study is not over".to_owned()),
+                (None, None) => match self.next_request() {
+                    Some((id, request)) => inputs = vec![Input::Request { id, request }],
+                    None => return Outcome::Broken("nothing is due, and the study is not over".to_owned()),
+                },
                 (Some(at), deadline) if deadline.is_none_or(|deadline| at <= deadline) => {
                     self.now = self.now.max(at);
                     if let Some(due) = self.due.pop() {
@@ -195,10 +217,40 @@ impl World<'_> {
         }
     }
 
+    /// The requests of the first `reports` reports that nobody has heard.
+    fn requests_due(&mut self, reports: u64) -> Vec<(i64, Request)> {
+        let simulation = self.simulation;
+        let mut due = Vec::new();
+        for (id, (after, request)) in (0..).zip(&simulation.requests) {
+            if *after <= reports && self.asked.insert(id) {
+                due.push((id, request.clone()));
+            }
+        }
+        due
+    }
+
+    fn next_request(&mut self) -> Option<(i64, Request)> {
+        let waiting = (0..).zip(&self.simulation.requests).find(|(id, _)| !self.asked.contains(id));
+        let (id, request) = waiting.map(|(id, (_, request))| (id, request.clone()))?;
+        self.asked.insert(id);
+        Some((id, request))
+    }
+
+    fn count(&mut self, events: &[Event]) {
+        for event in events {
+            match event {
+                Event::Reported { .. } => self.reports += 1,
+                Event::RequestServed { id, .. } => drop(self.asked.insert(*id)),
+                _ => {}
+            }
+        }
+    }
+
     fn turn(&mut self, input: Input) -> Option<Outcome> {
         let effects = self.engine.step(self.now, input);
         let events: Vec<Event> =
             effects.iter().filter_map(|effect| if let Effect::Append(event) = effect { Some(event.clone()) } else { None }).collect();
+        self.count(&events);
         if !events.is_empty() {
             self.turns.push(Turn { at: self.now, events });
         }
@@ -220,17 +272,19 @@ impl World<'_> {
     fn launch(&mut self, assignment: Assignment) {
         let step = assignment.resume.map_or(0, |checkpoint| checkpoint.step);
         self.places.insert((assignment.trial, assignment.attempt), self.workers.len());
-        self.workers.push(Worker { trial: assignment.trial, attempt: assignment.attempt, params: assignment.params, step });
+        let further = assignment.until.filter(|_| assignment.past_its_end);
+        let last = further.map_or(self.simulation.steps, |until| until.max(self.simulation.steps));
+        self.workers.push(Worker { trial: assignment.trial, attempt: assignment.attempt, params: assignment.params, step, last });
         self.next_step(self.workers.len() - 1);
     }
 
     fn next_step(&mut self, index: usize) {
         let worker = &mut self.workers[index];
         worker.step += 1;
-        let (trial, attempt, step) = (worker.trial, worker.attempt, worker.step);
+        let (trial, attempt, step, last) = (worker.trial, worker.attempt, worker.step, worker.last);
         let fault = (self.simulation.faults)(trial, attempt, step);
         let time = self.simulation.step_time * if fault == Some(Fault::Slow) { 100 } else { 1 };
-        if step > self.simulation.steps {
+        if step > last {
             self.end(Duration::ZERO, trial, attempt, AttemptEnd::Completed);
             return;
         }

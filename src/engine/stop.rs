@@ -1,7 +1,9 @@
 //! How a run ends: budgets, deadlines, requests, interrupts.
 
-use super::{Busy, Effect, Engine, GRACE, Leaving, Outcome, Phase};
-use crate::event::{Answer, Event, Request};
+use std::time::Duration;
+
+use super::{Busy, Effect, Engine, Leaving, Outcome, Phase};
+use crate::event::Event;
 use crate::metric::Score;
 use crate::study::Count;
 use crate::time::Timestamp;
@@ -18,7 +20,7 @@ impl Engine {
             return;
         }
         self.phase = Phase::Draining(outcome);
-        let deadline = self.now.after(GRACE);
+        let deadline = self.now.after(self.grace);
         for busy in self.busy.iter_mut().flatten().filter(|busy| busy.leaving.is_none()) {
             busy.leaving = Some((Leaving::Draining, deadline));
             self.effects.push(Effect::Leave { trial: busy.trial, attempt: busy.attempt });
@@ -35,45 +37,13 @@ impl Engine {
         }
     }
 
-    pub(super) fn serve(&mut self, id: i64, request: &Request) {
-        let answer = match request {
-            Request::Stop => {
-                self.drain(Outcome::Interrupted("stopped on request".to_owned()));
-                Answer::Done("the run ends".to_owned())
-            }
-            Request::Kill { trial } => {
-                self.kill_trial(*trial);
-                Answer::Done(format!("trial {trial} is killed"))
-            }
-            _ => match request.entry() {
-                Some(entry) => {
-                    self.emit(entry);
-                    Answer::Done(String::new())
-                }
-                None => Answer::Refused("this runner does not know the request".to_owned()),
-            },
-        };
-        self.emit(Event::RequestServed { id, answer });
-    }
-
-    fn kill_trial(&mut self, number: TrialNumber) {
-        if let Some(busy) = self.busy.iter_mut().flatten().find(|busy| busy.trial == number) {
-            busy.leaving = Some((Leaving::Killed, self.now.after(GRACE)));
-            busy.kill_sent = true;
-            self.effects.push(Effect::Kill { trial: number, attempt: busy.attempt });
-            return;
-        }
-        if self.view.trial(number).is_some_and(|trial| !trial.state.is_finished()) {
-            self.finish_trial(number, TrialState::Failed, None, Some("killed on request".to_owned()));
-        }
-    }
-
     /// Kills what outstayed its grace or its `trial_time`, and ends the run when the study's time is over.
     pub(super) fn mind_deadlines(&mut self) {
         if matches!(self.phase, Phase::Waiting | Phase::Over) {
             return;
         }
         for index in 0..self.busy.len() {
+            self.press_pause(index);
             let Some(busy) = &self.busy[index] else { continue };
             if busy.kill_sent || self.attempt_deadline(busy).is_none_or(|deadline| deadline > self.now) {
                 continue;
@@ -82,7 +52,7 @@ impl Engine {
             if busy.leaving.is_none() {
                 let limit = self.spec.budget.trial_time.unwrap_or_default();
                 let why = format!("ran longer than trial_time ({} s)", limit.as_secs_f64());
-                busy.leaving = Some((Leaving::TimedOut(why), self.now.after(GRACE)));
+                busy.leaving = Some((Leaving::TimedOut(why), self.now.after(self.grace)));
             }
             busy.kill_sent = true;
             self.effects.push(Effect::Kill { trial: busy.trial, attempt: busy.attempt });
@@ -93,17 +63,36 @@ impl Engine {
         }
     }
 
+    /// When an attempt is asked to leave, or killed.
     pub(super) fn attempt_deadline(&self, busy: &Busy) -> Option<Timestamp> {
-        let leaving = busy.leaving.as_ref().map(|(_, deadline)| *deadline);
-        leaving.or_else(|| self.spec.budget.trial_time.map(|limit| busy.since.after(limit)))
+        if let Some((_, deadline)) = &busy.leaving {
+            return Some(*deadline);
+        }
+        let limit = self.spec.budget.trial_time.map(|limit| busy.since.after(limit));
+        limit.into_iter().chain(busy.pause_by).min()
     }
 
     pub(super) fn time_deadline(&self) -> Option<Timestamp> {
-        if self.phase != Phase::Searching {
+        // While the study is paused and nothing runs, its time stands still.
+        if self.phase != Phase::Searching || self.idle_since.is_some() {
             return None;
         }
         let limit = i64::try_from(self.spec.budget.time?.as_micros()).unwrap_or(i64::MAX);
-        Some(Timestamp(self.begun.0.saturating_add(limit.saturating_sub(self.view.ran_micros).max(0))))
+        let begun = self.begun.after(self.idle);
+        Some(Timestamp(begun.0.saturating_add(limit.saturating_sub(self.view.ran_micros).max(0))))
+    }
+
+    /// Notes when a paused study begins and ends to have nothing on its slots.
+    pub(super) fn mind_idleness(&mut self) {
+        let is_idle = self.view.paused.is_some() && self.busy.iter().all(Option::is_none);
+        match (is_idle, self.idle_since) {
+            (true, None) => self.idle_since = Some(self.now),
+            (false, Some(since)) => {
+                self.idle += self.now.since(since);
+                self.idle_since = None;
+            }
+            _ => {}
+        }
     }
 
     /// Ends the run when a limit other than the number of trials is reached.
@@ -140,6 +129,8 @@ impl Engine {
         }
         let outcome = match &self.phase {
             Phase::Waiting | Phase::Over => return,
+            // It waits to be resumed.
+            Phase::Searching if self.view.paused.is_some() => return,
             Phase::Draining(Outcome::NoValue(reason)) if self.view.counts.complete > 0 => Outcome::Finished(reason.clone()),
             Phase::Draining(outcome) => outcome.clone(),
             Phase::Searching => self.judge_end(self.why_done()),
@@ -151,27 +142,35 @@ impl Engine {
             }
             Outcome::Interrupted(reason) | Outcome::Broken(reason) => reason.clone(),
         };
-        let ran = self.now.since(self.begun).as_micros();
+        let idle = self.idle + self.idle_since.map_or(Duration::ZERO, |since| self.now.since(since));
+        let ran = self.now.since(self.begun).saturating_sub(idle).as_micros();
         self.emit(Event::RunnerStopped { reason, ran_micros: i64::try_from(ran).unwrap_or(i64::MAX) });
         self.phase = Phase::Over;
         self.effects.push(Effect::Finish(outcome));
     }
 
     fn why_done(&self) -> String {
-        match (self.exhausted, self.spec.budget.trials) {
+        let held = self.view.trials.iter().filter(|trial| trial.state == TrialState::Paused && trial.hold.is_some()).count();
+        let waits = match held {
+            0 => String::new(),
+            1 => "; one trial stays paused by you, `hpsearch resume` lets it go on".to_owned(),
+            held => format!("; {held} trials stay paused by you, `hpsearch resume` lets them go on"),
+        };
+        let done = match (self.exhausted, self.spec.budget.trials) {
             (true, _) => format!("every point of the space was tried ({} trials)", self.view.trials.len()),
             (false, Some(limit)) => format!("the budget of {limit} trials is used up"),
             (false, None) => "there is nothing left to do".to_owned(),
-        }
+        };
+        format!("{done}{waits}")
     }
 
     fn judge_end(&self, reason: String) -> Outcome {
         if self.view.counts.complete > 0 { Outcome::Finished(reason) } else { Outcome::NoValue(format!("{reason}, and no trial completed")) }
     }
 
-    /// Paused trials that were never promoted count as pruned; then the study is over.
+    /// Paused trials that were never promoted count as pruned; then the study is over. Those that their user paused stay.
     fn close_study(&mut self, reason: String) {
-        let paused: Vec<TrialNumber> = self.view.trials.iter().filter(|trial| trial.state == TrialState::Paused).map(|trial| trial.number).collect();
+        let paused: Vec<TrialNumber> = self.view.trials.iter().filter(|trial| trial.waits_for_its_pruner()).map(|trial| trial.number).collect();
         for number in paused {
             let why = self.view.trial(number).and_then(|trial| trial.reason.clone()).unwrap_or_default();
             self.emit(Event::TrialFinished { trial: number, state: TrialState::Pruned, value: None, reason: Some(format!("never promoted: {why}")) });

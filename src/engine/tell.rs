@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use super::{Effect, Engine, GRACE, Leaving};
+use super::{Effect, Engine, Leaving};
 use crate::event::{AttemptEnd, Event};
 use crate::history::History;
 use crate::metric::Metrics;
 use crate::pruners::Case;
 use crate::study::FailureCause;
 use crate::trial::{AttemptNumber, TrialNumber, TrialState};
-use crate::verdict::Verdict;
+use crate::verdict::{Reason, Verdict};
 
 impl Engine {
     pub(super) fn report(&mut self, number: TrialNumber, attempt: AttemptNumber, step: u64, metrics: Metrics) {
@@ -17,26 +17,36 @@ impl Engine {
         let Some(trial) = self.view.trial(number) else { return };
         let judged = trial.curve.binary_search_by_key(&step, |(at, _)| *at).is_ok();
         let earlier = trial.decision_at(step).map(|decision| decision.verdict.clone());
+        let trial_goes_past = trial.continued.and(trial.until);
         let counts = metrics.get(&self.spec.objective().metric).is_some();
         self.emit(Event::Reported { trial: number, attempt, step, metrics });
         if !counts {
             return;
         }
         // A decision once given at a step is never asked for again: a rerun hears what was said before.
-        let verdict = if judged { earlier.unwrap_or(Verdict::GO_ON) } else { self.judge(number, step) };
-        if let (false, Some(_)) = (judged, verdict.reason()) {
+        let verdict = match trial_goes_past {
+            // It ended before, and its user wants to see more of it: no pruner has a say.
+            Some(until) if step < until => Verdict::GO_ON,
+            Some(until) => Verdict::Pause(Reason(format!("step {until} is reached"))),
+            None if judged => earlier.unwrap_or(Verdict::GO_ON),
+            None => self.judge(number, step),
+        };
+        if let (false, None, Some(_)) = (judged, trial_goes_past, verdict.reason()) {
             self.emit(Event::Decided { trial: number, step, verdict: verdict.clone() });
         }
         self.drop_superseded(number);
         let leaving = match &verdict {
             Verdict::Continue(_) => None,
+            Verdict::Pause(_) if trial_goes_past.is_some() => Some(Leaving::Arrived),
             Verdict::Pause(reason) => Some(Leaving::Pausing(reason.0.clone())),
             Verdict::Stop(reason) => Some(Leaving::Stopping(reason.0.clone())),
         };
         if let (Some(leaving), Some(busy)) = (leaving, self.busy[slot].as_mut()) {
             // A trial that is leaving for another reason keeps it: only its first word counts.
-            busy.leaving.get_or_insert((leaving, self.now.after(GRACE)));
+            busy.leaving.get_or_insert((leaving, self.now.after(self.grace)));
         }
+        // What its user says is no decision to be repeated to a rerun.
+        let verdict = self.pause_at_report(slot).unwrap_or(verdict);
         self.effects.push(Effect::Answer { trial: number, attempt, verdict });
     }
 
@@ -61,19 +71,27 @@ impl Engine {
             (Some(Leaving::TimedOut(_)), AttemptEnd::Failed(_) | AttemptEnd::Interrupted) => AttemptEnd::Failed(FailureCause::Timeout),
             (Some(Leaving::Pausing(_)), AttemptEnd::Completed | AttemptEnd::Failed(_) | AttemptEnd::Interrupted) => AttemptEnd::Paused,
             (Some(Leaving::Stopping(_)), AttemptEnd::Completed | AttemptEnd::Failed(_) | AttemptEnd::Interrupted) => AttemptEnd::Stopped,
+            (Some(Leaving::Arrived), AttemptEnd::Paused | AttemptEnd::Stopped | AttemptEnd::Failed(_) | AttemptEnd::Interrupted) => {
+                AttemptEnd::Completed
+            }
+            (Some(Leaving::Holding { told: true }), AttemptEnd::Completed) => AttemptEnd::Paused,
+            (Some(Leaving::Holding { .. }), AttemptEnd::Stopped | AttemptEnd::Failed(_) | AttemptEnd::Interrupted) => AttemptEnd::Paused,
             (Some(Leaving::Draining), AttemptEnd::Failed(_)) => AttemptEnd::Interrupted,
             (_, end) => end,
         };
         self.emit(Event::AttemptEnded { trial: number, attempt, end: end.clone(), reason: message.clone() });
         match (end, leaving) {
-            (AttemptEnd::Failed(_) | AttemptEnd::Interrupted, Some(Leaving::Killed)) => self.fail(number, "killed on request".to_owned()),
+            // Whatever its process made of it in its last moment: its user was told that it is killed.
+            (_, Some(Leaving::Killed)) => self.fail(number, "killed on request".to_owned()),
             (AttemptEnd::Completed, _) => self.complete(number),
+            (AttemptEnd::Paused, _) if self.has_arrived(number) => self.complete(number),
+            (AttemptEnd::Paused, Some(Leaving::Holding { .. })) => self.requeue(number, "resumed by you"),
             (AttemptEnd::Paused, leaving) => {
                 let reason = match leaving {
                     Some(Leaving::Pausing(reason)) => reason,
                     _ => message.unwrap_or_else(|| "paused".to_owned()),
                 };
-                self.emit(Event::TrialPaused { trial: number, reason, hold: None });
+                self.emit(Event::TrialPaused { trial: number, reason, hold: self.hold_of(number) });
             }
             (AttemptEnd::Stopped, leaving) => {
                 let reason = match leaving {
@@ -84,7 +102,7 @@ impl Engine {
             }
             (AttemptEnd::Diverged, _) => {
                 let detail = message.map_or_else(String::new, |message| format!(": {message}"));
-                self.finish_trial(number, TrialState::Pruned, None, Some(format!("diverged{detail}")));
+                self.end_without_value(number, TrialState::Pruned, format!("diverged{detail}"));
             }
             (AttemptEnd::Interrupted | AttemptEnd::Lost, _) => self.requeue(number, "interrupted"),
             (AttemptEnd::Failed(cause), leaving) => {
@@ -95,9 +113,16 @@ impl Engine {
                 self.retry_or_fail(number, cause, message);
             }
         }
+        self.answer_killers(number);
     }
 
-    fn complete(&mut self, number: TrialNumber) {
+    /// Whether a trial that went on past its end is where it was to go.
+    fn has_arrived(&self, number: TrialNumber) -> bool {
+        let Some(trial) = self.view.trial(number).filter(|trial| trial.continued.is_some()) else { return false };
+        trial.until.zip(trial.last()).is_some_and(|(until, (step, _))| step >= until)
+    }
+
+    pub(super) fn complete(&mut self, number: TrialNumber) {
         let value = self.view.trial(number).and_then(|trial| self.view.value_of(trial));
         match value {
             Some(value) => self.finish_trial(number, TrialState::Complete, Some(value), None),
@@ -109,10 +134,13 @@ impl Engine {
         }
     }
 
+    /// A trial that left before its end waits for a slot, or for its user if that is who wants it to.
     fn requeue(&mut self, number: TrialNumber, why: &str) {
-        let Some(trial) = self.view.trial(number) else { return };
-        let place = trial.resumable_checkpoint().map_or("from the start".to_owned(), |checkpoint| format!("from step {}", checkpoint.step));
-        self.emit(Event::TrialQueued { trial: number, until: trial.until, reason: format!("{why}; goes on {place}") });
+        if let Some(hold) = self.hold_of(number) {
+            return self.hold(number, hold);
+        }
+        let until = self.view.trial(number).and_then(|trial| trial.until);
+        self.emit(Event::TrialQueued { trial: number, until, reason: format!("{why}; goes on {}", self.place_of(number)) });
     }
 
     pub(super) fn retry_or_fail(&mut self, number: TrialNumber, cause: FailureCause, message: String) {
@@ -124,8 +152,19 @@ impl Engine {
         }
     }
 
-    fn fail(&mut self, number: TrialNumber, reason: String) {
-        self.finish_trial(number, TrialState::Failed, None, Some(reason));
+    pub(super) fn fail(&mut self, number: TrialNumber, reason: String) {
+        self.end_without_value(number, TrialState::Failed, reason);
+    }
+
+    /// What went on past its end, and came to nothing there, is what it was.
+    fn end_without_value(&mut self, number: TrialNumber, state: TrialState, reason: String) {
+        let before = self.view.trial(number).and_then(|trial| Some((trial.continued?, self.view.value_of(trial))));
+        let (state, value, reason) = match before {
+            None => (state, None, reason),
+            Some((TrialState::Complete, value)) => (TrialState::Complete, value, format!("went on past its end, and then: {reason}")),
+            Some((before, _)) => (before, None, format!("went on past its end, and then: {reason}")),
+        };
+        self.finish_trial(number, state, value, Some(reason));
     }
 
     pub(super) fn finish_trial(&mut self, number: TrialNumber, state: TrialState, value: Option<f64>, reason: Option<String>) {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::progress::Progress;
 use super::wording::{count, duration, micros, number, one_line, param, rough_duration};
 use super::{Happening, Reporter};
-use crate::event::{AttemptEnd, Event};
-use crate::study::StudySpec;
+use crate::event::{Answer, AttemptEnd, Event};
+use crate::study::{Extension, StudySpec};
 use crate::time::Timestamp;
-use crate::trial::{Trial, TrialNumber, TrialState};
+use crate::trial::{Origin, Trial, TrialNumber, TrialState};
 use crate::verdict::Verdict;
 use crate::view::StudyView;
 
@@ -36,12 +36,18 @@ impl Reporter for Plain {
         if view.counts.total() > 0 {
             writeln!(out, "  goes on after {}", states(view))?;
         }
+        if view.paused.is_some() {
+            writeln!(out, "  it is paused, so that nothing starts: `hpsearch resume {}` lets it go on", one_line(&spec.name))?;
+        }
         self.study = Some((spec.clone(), at));
         self.ran_before = micros(view.ran_micros);
         out.flush()
     }
 
     fn event(&mut self, out: &mut dyn Write, happening: &Happening<'_>) -> io::Result<()> {
+        if let (Event::BudgetExtended { by }, Some((spec, _))) = (happening.event, &mut self.study) {
+            spec.budget.extend(*by);
+        }
         if let Some(line) = line(happening) {
             writeln!(out, "{line}")?;
         }
@@ -86,7 +92,15 @@ fn line(happening: &Happening<'_>) -> Option<String> {
             format!("trial {trial} attempt {attempt} failed: {}", reason.as_deref().unwrap_or("no reason is known"))
         }
         Event::TrialFinished { trial, state, value, reason } => finished(view, *trial, *state, *value, reason.as_deref())?,
+        Event::TrialHeld { trial, hold: Some(_) } => format!("trial {trial} is to pause: it saves and leaves"),
+        Event::TrialHeld { trial, hold: None } => format!("trial {trial} need not pause any more"),
+        Event::TrialContinued { trial, until, .. } => format!("trial {trial} goes on past its end, to step {until}"),
+        Event::TrialCreated { trial, params, origin: Origin::Asked } => format!("trial {trial} enqueued: {params}"),
         Event::StudyReopened { reason } => format!("the study goes on: {reason}"),
+        Event::StudyPaused { reason } => format!("the study is {reason}: nothing starts until it is resumed"),
+        Event::StudyResumed { reason } => format!("the study is {reason}"),
+        Event::BudgetExtended { by } => extended(*by),
+        Event::RequestServed { answer: Answer::Refused(why), .. } => format!("a request was refused: {why}"),
         _ => return None,
     };
     Some(one_line(&line))
@@ -108,6 +122,13 @@ fn finished(view: &StudyView, number: TrialNumber, state: TrialState, value: Opt
         }
         _ => format!("trial {number} {} after {spent}{because}", state.as_str()),
     })
+}
+
+fn extended(by: Extension) -> String {
+    let trials = (by.trials > 0).then(|| count(by.trials, "trial"));
+    let time = (!by.time.is_zero()).then(|| duration(by.time));
+    let parts: Vec<String> = trials.into_iter().chain(time).collect();
+    format!("the budget is extended by {}", parts.join(" and "))
 }
 
 /// `12/24 trials, best 0.842 (trial 7), 31 s, about 20 s left`.

@@ -145,6 +145,8 @@ pub enum StudyState {
     New,
     /// A process runs it.
     Running,
+    /// Its user paused it; a process may be there, and starts nothing.
+    Paused,
     /// Its runner died; running it again goes on.
     Interrupted,
     /// Its runner left before the end; running it again goes on.
@@ -157,6 +159,9 @@ impl StudyState {
     /// The state of a study whose lease's holder, if there is one, lives or not.
     pub fn new(summary: &StudySummary, life: HolderLife) -> Self {
         match (&summary.held, life) {
+            // Until its trials have left their slots, it runs.
+            (Some(_), HolderLife::Alive) if summary.paused.is_none() || summary.counts.running > 0 => StudyState::Running,
+            _ if summary.paused.is_some() => StudyState::Paused,
             (Some(_), HolderLife::Alive) => StudyState::Running,
             _ if summary.finished.is_some() => StudyState::Finished,
             (Some(_), HolderLife::Dead) => StudyState::Interrupted,
@@ -170,6 +175,7 @@ impl StudyState {
         match self {
             StudyState::New => "new",
             StudyState::Running => "running",
+            StudyState::Paused => "paused",
             StudyState::Interrupted => "interrupted",
             StudyState::Stopped => "stopped",
             StudyState::Finished => "finished",

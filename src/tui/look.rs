@@ -49,7 +49,7 @@ impl Look {
     /// The colour of a study's state.
     pub fn study_state(self, state: StudyState) -> Style {
         let colour = match state {
-            StudyState::New | StudyState::Stopped => return self.strong(),
+            StudyState::New | StudyState::Paused | StudyState::Stopped => return self.strong(),
             StudyState::Running => Color::Cyan,
             StudyState::Interrupted => Color::Red,
             StudyState::Finished => Color::Green,

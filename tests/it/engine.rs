@@ -28,7 +28,7 @@ fn space() -> Space {
     .unwrap()
 }
 
-fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
+pub fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
     let mut spec = StudySpec::new("simulated", "loss", Direction::Minimize, space(), Program::Inline);
     spec.budget.trials = Some(trials);
     spec.sampler = PolicySpec::named(sampler);
@@ -36,19 +36,19 @@ fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
     spec
 }
 
-fn asha(mode: &str) -> PolicySpec {
+pub fn asha(mode: &str) -> PolicySpec {
     PolicySpec::named("asha").with("min_resource", 1).with("max_resource", 9).with("reduction_factor", 3).with("mode", mode)
 }
 
 /// Every combination that the crash tests go through.
-fn policies() -> Vec<(&'static str, PolicySpec)> {
+pub fn policies() -> Vec<(&'static str, PolicySpec)> {
     let pruners = [PolicySpec::named("none"), PolicySpec::named("median"), asha("stop"), asha("promote")];
     let samplers = ["random", "tpe-independent", "tpe", "auto"];
     samplers.into_iter().flat_map(|sampler| pruners.clone().map(|pruner| (sampler, pruner))).collect()
 }
 
 /// A loss that falls with steps towards a floor set by the parameters; curves cross.
-fn loss(params: &Params, step: u64) -> f64 {
+pub fn loss(params: &Params, step: u64) -> f64 {
     let rate = params.get("rate").unwrap().as_number().unwrap();
     let layers = params.get("layers").unwrap().as_number().unwrap();
     let floor = (rate.ln() - (0.01f64).ln()).powi(2) * 0.02 + (layers - 4.0).abs() * 0.05;
@@ -56,7 +56,7 @@ fn loss(params: &Params, step: u64) -> f64 {
 }
 
 /// What a study decided, without times, places and attempts.
-fn decisions(view: &StudyView) -> Vec<String> {
+pub fn decisions(view: &StudyView) -> Vec<String> {
     let of = |trial: &Trial| format!("{} {:?} {:?} {:?} {:?}", trial.params, trial.state, trial.value, trial.curve, trial.decisions);
     view.trials.iter().map(of).collect()
 }

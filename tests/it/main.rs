@@ -11,6 +11,7 @@ mod engine;
 mod insight;
 mod layering;
 mod library;
+mod requests;
 #[cfg(feature = "train")]
 mod trainer;
 mod tui;

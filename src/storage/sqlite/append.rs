@@ -218,6 +218,7 @@ impl<'a> Append<'a> {
                 self.execute(sql, params![id, hold.map(Hold::as_str), reason])?;
                 self.unfinish(id)
             }
+            Event::TrialHeld { hold, .. } => self.execute("UPDATE trial SET hold = ?2 WHERE id = ?1", params![id, hold.map(Hold::as_str)]).map(drop),
             Event::TrialContinued { until, from, .. } => {
                 let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, continued = ?3, reason = ?4 WHERE id = ?1";
                 self.execute(sql, params![id, to_integer(*until)?, from.as_str(), format!("continues to step {until}")])?;
