@@ -201,6 +201,16 @@ pub enum Effect {
     Finish(Outcome),
 }
 
+impl Effect {
+    /// The event to write, if it is one.
+    pub fn event(&self) -> Option<&Event> {
+        match self {
+            Effect::Append(event) => Some(event),
+            _ => None,
+        }
+    }
+}
+
 /// Why a study cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {

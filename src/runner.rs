@@ -1,5 +1,6 @@
 //! The one loop that drives a study: waits for an input, asks the engine, writes, and only then acts.
 
+pub mod desk;
 pub mod errand;
 pub mod inline;
 pub mod launcher;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::device::Slot;
-use crate::engine::{Effect, Engine, EngineError, Input, Outcome};
+use crate::engine::{Effect, Engine, EngineError, GRACE, Input, Outcome};
 use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
 use crate::processes;
 use crate::reporters::{Happening, Reporter};
@@ -28,6 +29,9 @@ use launcher::{Job, Launcher};
 
 /// How often the store is asked for requests, at least.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Nobody who holds a lease only to serve a request holds it for so long.
+const MOMENT: Duration = Duration::from_millis(500);
 
 /// Inputs taken into one turn, at most: a bound on the size of a transaction.
 const INPUTS_A_TURN: usize = 1024;
@@ -65,13 +69,21 @@ pub fn this_process() -> Holder {
 }
 
 /// Takes the lease of a study: at once if nobody holds it or its holder is dead (or was on another host and is known to be).
+/// One that was taken a moment ago may be held only to serve a request: that is waited for.
 pub fn take_lease(storage: &mut dyn Storage, study: &StoredStudy) -> Result<Lease, StorageError> {
     let me = this_process();
-    let takeover = match storage.summary(study.id)?.held {
-        Some(held) if held.holder.host == me.host && !processes::is_alive(held.holder.pid, held.holder.pid_started) => Takeover::From(held.epoch),
-        _ => Takeover::IfFree,
-    };
-    storage.acquire(study.id, &me, now(), takeover)
+    loop {
+        let takeover = match storage.summary(study.id)?.held {
+            Some(held) if held.holder.host == me.host && !processes::is_alive(held.holder.pid, held.holder.pid_started) => {
+                Takeover::From(held.epoch)
+            }
+            _ => Takeover::IfFree,
+        };
+        match storage.acquire(study.id, &me, now(), takeover) {
+            Err(StorageError::Busy { since, .. }) if now().since(since) < MOMENT => std::thread::sleep(MOMENT / 50),
+            other => return other,
+        }
+    }
 }
 
 /// What was asked of a study while nobody ran it. A request to stop that a dead runner did not live to serve was meant for
@@ -115,7 +127,7 @@ impl<'a> Runner<'a> {
         clear_leftovers(storage, study, store)?;
         let requests = waiting_requests(storage, study, &lease)?;
         let view = storage.view(study.id)?;
-        let engine = Engine::new(study.spec.clone(), view, slots)?;
+        let engine = Engine::new(study.spec.clone(), view, slots)?.with_grace(grace());
         let (tx, rx) = unbounded();
         let files = crate::paths::files_directory(&study.spec, store);
         Ok(Runner {
@@ -213,8 +225,7 @@ impl<'a> Runner<'a> {
             }
             effects.extend(self.engine.step(at, input));
         }
-        let events: Vec<Event> =
-            effects.iter().filter_map(|effect| if let Effect::Append(event) = effect { Some(event.clone()) } else { None }).collect();
+        let events: Vec<Event> = effects.iter().filter_map(Effect::event).cloned().collect();
         if !events.is_empty() {
             let last = self.storage.append(&self.lease, at, &events)?;
             let (first, view) = (last.0 + 1 - i64::try_from(events.len()).unwrap_or(0), self.engine.view());
@@ -248,7 +259,7 @@ impl<'a> Runner<'a> {
             Effect::Answer { trial, attempt, verdict } => self.with_job(trial, attempt, |job| job.answer(&verdict)),
             Effect::Leave { trial, attempt } => self.with_job(trial, attempt, Job::leave),
             Effect::Kill { trial, attempt } => self.with_job(trial, attempt, Job::kill),
-            Effect::Remove { path, .. } => self.remove_files(&path),
+            Effect::Remove { path, .. } => remove_files(&self.files, &path),
             Effect::Finish(outcome) => return Ok(Some(outcome)),
         }
         Ok(None)
@@ -259,15 +270,21 @@ impl<'a> Runner<'a> {
             act(job.as_mut());
         }
     }
+}
 
-    /// Removes a dropped checkpoint, if it lies where trials' files lie: what a command registered elsewhere is its own.
-    fn remove_files(&self, path: &Path) {
-        if !path.starts_with(&self.files) || path.components().any(|part| part == std::path::Component::ParentDir) {
-            return;
-        }
-        // Not removed now, it is found as unreferenced later: nothing depends on it.
-        let _found_later = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+/// Removes a dropped checkpoint, if it lies where trials' files lie: what a command registered elsewhere is its own.
+fn remove_files(files: &Path, path: &Path) {
+    if !path.starts_with(files) || path.components().any(|part| part == std::path::Component::ParentDir) {
+        return;
     }
+    // Not removed now, it is found as unreferenced later: nothing depends on it.
+    let _found_later = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+}
+
+/// How long trials that were asked to leave may take: [`GRACE`], or the seconds of `HPSEARCH_GRACE`, which is there for tests.
+fn grace() -> Duration {
+    let seconds = std::env::var("HPSEARCH_GRACE").ok().and_then(|text| text.parse().ok());
+    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(GRACE)
 }
 
 /// Kills what a dead runner of this study left behind: recorded processes that still are the same, and whoever carries

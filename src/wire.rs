@@ -327,6 +327,9 @@ pub struct CommandJob {
     pub cwd: PathBuf,
     /// Variables added to the environment.
     pub env: BTreeMap<String, String>,
+    /// Clock value where it is told to pause, or is at its end if it goes on past it.
+    #[serde(default)]
+    pub until: Option<u64>,
     /// The device as the study names it (inside the process a GPU is always number 0).
     pub device: Device,
 }

@@ -15,7 +15,8 @@ use super::export::export_trial;
 use super::{DEFAULT_STORE, starter};
 use crate::config::{self, ChangeClass, Look};
 use crate::engine::{Input, Outcome};
-use crate::reporters::wording::{count, number};
+use crate::event::Request;
+use crate::reporters::wording::{count, duration, number};
 use crate::reporters::{Reporter, reporter};
 use crate::runner::process::{ProcessLauncher, own_program};
 use crate::runner::signals::SignalWatch;
@@ -34,7 +35,9 @@ Examples:
   hpsearch run study.toml --fork digits-2     the metric, data or trainer changed: start a new study
 
 On a terminal the live leaderboard is shown; into a pipe or a file, plain lines.
-Ctrl-C stops and saves; run again to go on.";
+Ctrl-C stops and saves; run again to go on. A study that was paused with
+`hpsearch pause` stays paused: `hpsearch resume`, or run with --resume, lets it
+go on.";
 
 /// What `hpsearch run` is told.
 #[derive(Clone, Debug, Args)]
@@ -52,6 +55,9 @@ pub struct RunArguments {
     /// Start a new study of this name from the file
     #[arg(long, value_name = "NAME", conflicts_with = "accept")]
     pub fork: Option<String>,
+    /// Let a study go on that was paused with `hpsearch pause`
+    #[arg(long)]
+    pub resume: bool,
     /// Print one line for each thing that matters
     #[arg(long, group = "form")]
     pub plain: bool,
@@ -82,6 +88,11 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     let path = std::path::absolute(&console.store)?;
     let mut store = SqliteStore::open(&path)?;
     let known = store.study(&spec.name)?;
+    if let Some(known) = &known {
+        // The file does not know of `hpsearch extend`.
+        spec.budget.extend(known.extension);
+        tell_extension(known, console);
+    }
     if let Some(known) = &known
         && let Some(exit) = refuse_change(known, &spec, arguments, &file, console)?
     {
@@ -93,6 +104,9 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         }
     }
     let study = settle(&mut store, known, &spec)?;
+    if arguments.resume && store.summary(study.id)?.paused.is_some() {
+        store.request(study.id, runner::now(), &Request::ResumeStudy)?;
+    }
     let launcher = ProcessLauncher::new(own_program(), Arc::new(spec.clone()), path.clone());
     // Orphans of a supervisor that is killed become ours to kill, wherever they fled to.
     let _refused_by_old_kernels = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -107,6 +121,16 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         on_screen(store, &study, console, |store| Runner::start(store, &study, places, Box::new(launcher), &path))?
     };
     conclude(&outcome, signal, &study, &file, arguments, console)
+}
+
+fn tell_extension(known: &StoredStudy, console: &mut Console) {
+    let Extension { trials, time } = known.extension;
+    let trials = (trials > 0).then(|| count(trials, "trial"));
+    let time = (!time.is_zero()).then(|| duration(time));
+    let parts: Vec<String> = trials.into_iter().chain(time).collect();
+    if !parts.is_empty() {
+        console.say(&format!("budget: {} more than the file says, by `hpsearch extend`", parts.join(" and ")));
+    }
 }
 
 fn on_terminal() -> bool {
@@ -274,6 +298,9 @@ fn conclude(
             let sets: String = arguments.set.iter().map(|set| format!(" --set '{set}'")).collect();
             let fork = arguments.fork.as_ref().map_or(String::new(), |fork| format!(" --fork {fork}"));
             console.say(&format!("nothing is lost; go on with: hpsearch run {file}{sets}{fork}{store}"));
+            if summary.paused.is_some() {
+                console.say(&format!("it stays paused until `hpsearch resume {name}{store}`, or until it is run with --resume"));
+            }
             Ok(if signal == Some(SIGTERM) { Exit::Terminated } else { Exit::Interrupted })
         }
         Outcome::Broken(reason) => Err(Failure::new(Exit::Internal, reason.clone())),

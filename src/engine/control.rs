@@ -3,7 +3,7 @@
 use super::{Busy, Effect, Engine, Leaving, Outcome, Phase};
 use crate::event::{Answer, Event, Request, Retried};
 use crate::params::Params;
-use crate::study::{Extension, Program};
+use crate::study::{Extension, Program, StepClock};
 use crate::time::Timestamp;
 use crate::trial::{Hold, Origin, Trial, TrialNumber, TrialState};
 use crate::verdict::{Reason, Verdict};
@@ -269,6 +269,9 @@ impl Engine {
         let mut problems = Vec::new();
         if until <= last {
             problems.push(format!("trial {number} has reached step {last}: say a later one than {until}"));
+        }
+        if matches!((&self.spec.program, self.spec.step), (Program::Trainer { .. }, StepClock::Samples)) {
+            problems.push("a trial whose clock counts samples cannot be continued: the trainer's length is in epochs or steps".to_owned());
         }
         if trial.resumable_checkpoint().is_none() {
             let why = match state {

@@ -248,8 +248,7 @@ impl World<'_> {
 
     fn turn(&mut self, input: Input) -> Option<Outcome> {
         let effects = self.engine.step(self.now, input);
-        let events: Vec<Event> =
-            effects.iter().filter_map(|effect| if let Effect::Append(event) = effect { Some(event.clone()) } else { None }).collect();
+        let events: Vec<Event> = effects.iter().filter_map(Effect::event).cloned().collect();
         self.count(&events);
         if !events.is_empty() {
             self.turns.push(Turn { at: self.now, events });

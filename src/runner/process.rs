@@ -18,7 +18,7 @@ use crate::engine::{Assignment, Input};
 use crate::params::Params;
 use crate::paths;
 use crate::processes;
-use crate::study::{Program, StudySpec};
+use crate::study::{Program, StepClock, StudySpec};
 use crate::verdict::Verdict;
 use crate::wire::{self, CommandJob, Down, TrainJob, TrialJob};
 
@@ -95,7 +95,7 @@ impl ProcessLauncher {
     }
 
     fn message(&self, assignment: &Assignment, directory: PathBuf) -> Result<Down, LaunchError> {
-        let trial = TrialJob {
+        let mut trial = TrialJob {
             study: self.spec.name.clone(),
             trial: assignment.trial,
             attempt: assignment.attempt,
@@ -109,19 +109,26 @@ impl ProcessLauncher {
             store: self.store.clone(),
         };
         let job = match &self.spec.program {
-            Program::Trainer { arguments, data } => wire::Job::Train(TrainJob {
-                trial,
-                arguments: arguments.clone(),
-                data: data.clone(),
-                cache: self.cache.clone(),
-                clock: self.spec.step,
-                milestones: assignment.milestones.clone(),
-                until: assignment.until,
-                reported: assignment.reported,
-            }),
+            Program::Trainer { arguments, data } => {
+                let mut arguments = arguments.clone();
+                if let (true, Some(until)) = (assignment.past_its_end, assignment.until) {
+                    lengthen(&mut arguments, &mut trial.params, self.spec.step, until);
+                }
+                wire::Job::Train(TrainJob {
+                    trial,
+                    arguments,
+                    data: data.clone(),
+                    cache: self.cache.clone(),
+                    clock: self.spec.step,
+                    milestones: assignment.milestones.clone(),
+                    until: assignment.until,
+                    reported: assignment.reported,
+                })
+            }
             Program::Command { run, cwd, env } => {
                 let run = run.iter().map(|part| fill_in(part, &assignment.params)).collect();
-                wire::Job::Command(CommandJob { trial, run, cwd: cwd.clone(), env: env.clone(), device: assignment.slot.device.clone() })
+                let (cwd, env, device) = (cwd.clone(), env.clone(), assignment.slot.device.clone());
+                wire::Job::Command(CommandJob { trial, run, cwd, env, device, until: assignment.until })
             }
             Program::Inline => return Err(LaunchError { why: "this study's objective is a Rust closure: run it from its own program".to_owned() }),
         };
@@ -224,6 +231,19 @@ impl Job for ProcessJob {
     }
 }
 
+/// Makes a built-in trial as long as `until`, whatever its arguments or its own parameters say of its length. Its learning
+/// rate then follows the schedule of the longer trial.
+fn lengthen(arguments: &mut BTreeMap<String, serde_json::Value>, params: &mut Params, clock: StepClock, until: u64) {
+    const EPOCHS: &str = "num_train_epochs";
+    const STEPS: &str = "max_steps";
+    for key in [EPOCHS, STEPS] {
+        arguments.remove(key);
+        let _not_searched = params.remove(key);
+    }
+    let key = if clock == StepClock::Step { STEPS } else { EPOCHS };
+    arguments.insert(key.to_owned(), until.into());
+}
+
 /// A word of a command with `{name}` replaced by the parameter's value; an inactive parameter leaves nothing.
 fn fill_in(part: &str, params: &Params) -> String {
     let mut filled = String::with_capacity(part.len());
@@ -291,6 +311,18 @@ pub fn own_program() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_longer_trial_has_one_length_whatever_said_it_before() {
+        let of = |steps: i64| BTreeMap::from([("max_steps".to_owned(), steps.into()), ("seed".to_owned(), serde_json::Value::from(1))]);
+        let (mut arguments, mut params) = (of(40), Params::new());
+        params.insert("num_train_epochs", 3i64);
+        lengthen(&mut arguments, &mut params, StepClock::Epoch, 9);
+        assert_eq!(serde_json::to_string(&arguments).unwrap(), r#"{"num_train_epochs":9,"seed":1}"#);
+        assert!(params.is_empty());
+        lengthen(&mut arguments, &mut params, StepClock::Step, 70);
+        assert_eq!(serde_json::to_string(&arguments).unwrap(), r#"{"max_steps":70,"seed":1}"#);
+    }
 
     #[test]
     fn placeholders_take_values_and_other_braces_stay() {

@@ -76,9 +76,13 @@ fn spawn(job: &CommandJob) -> Result<Child, String> {
         .env("HPSEARCH_DEVICE", job.device.to_string())
         .env("HPSEARCH_CHECKPOINT_DIR", trial.directory.join("checkpoints"))
         .env_remove("HPSEARCH_RESUME")
+        .env_remove("HPSEARCH_UNTIL")
         .envs(&job.env);
     if let Some(resume) = &trial.resume {
         command.env("HPSEARCH_RESUME", resume);
+    }
+    if let Some(until) = job.until {
+        command.env("HPSEARCH_UNTIL", until.to_string());
     }
     command.spawn().map_err(|error| format!("cannot start `{}` in `{}`: {error}", job.run.join(" "), job.cwd.display()))
 }

@@ -1,0 +1,40 @@
+//! Serves what is asked of a study that nobody runs: the lease is taken for a moment, and given back.
+
+use std::path::Path;
+
+use super::{RunnerError, clear_leftovers, now, remove_files, take_lease};
+use crate::device::{Device, Slot};
+use crate::engine::{Effect, Engine};
+use crate::event::Event;
+use crate::storage::{Lease, Storage, StorageReader as _, StoredStudy};
+
+/// Serves all requests that wait. `Busy`, if someone runs the study: then it is theirs to serve.
+pub fn serve_at_rest(storage: &mut dyn Storage, study: &StoredStudy, store: &Path) -> Result<(), RunnerError> {
+    let lease = take_lease(storage, study)?;
+    let served = serve(storage, &lease, study, store);
+    storage.release(&lease)?;
+    served
+}
+
+fn serve(storage: &mut dyn Storage, lease: &Lease, study: &StoredStudy, store: &Path) -> Result<(), RunnerError> {
+    let requests: Vec<_> = storage.pending_requests(study.id)?.into_iter().map(|stored| (stored.id, stored.request)).collect();
+    if requests.is_empty() {
+        return Ok(());
+    }
+    clear_leftovers(storage, study, store)?;
+    // Under the lease nobody changes it any more.
+    let spec = storage.summary(study.id)?.spec;
+    let files = crate::paths::files_directory(&spec, store);
+    let no_slot_is_used = vec![Slot { index: 0, device: Device::Cpu }];
+    let mut engine = Engine::new(spec, storage.view(study.id)?, no_slot_is_used)?;
+    let at = now();
+    let effects = engine.serve_at_rest(at, requests);
+    let events: Vec<Event> = effects.iter().filter_map(Effect::event).cloned().collect();
+    storage.append(lease, at, &events)?;
+    for effect in &effects {
+        if let Effect::Remove { path, .. } = effect {
+            remove_files(&files, path);
+        }
+    }
+    Ok(())
+}
