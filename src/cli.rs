@@ -5,12 +5,15 @@ mod best;
 mod check;
 mod completions;
 mod console;
+mod continue_trial;
 mod curves;
 mod devices;
 mod diff;
+mod enqueue;
 mod exit;
 mod explain;
 mod export;
+mod extend;
 mod generate;
 mod init;
 mod kill;
@@ -20,15 +23,21 @@ mod ls;
 mod man;
 mod named_study;
 mod not_built;
+mod note;
 mod output;
+mod pause;
 mod picture;
 mod plot;
 mod predict;
+mod request;
+mod resume;
+mod retry;
 mod run;
 mod schema;
 mod show;
 mod starter;
 mod stop;
+mod tag;
 mod train;
 mod trial_json;
 mod trial_words;
@@ -137,6 +146,23 @@ pub enum Verb {
     Generate(generate::GenerateArguments),
     /// Ask a running study to stop; it can be resumed
     Stop(stop::StopArguments),
+    /// Let a study or some trials save and leave, until they are resumed
+    Pause(pause::PauseArguments),
+    /// Let a paused study or paused trials go on
+    Resume(resume::ResumeArguments),
+    /// Run a configuration of your own next
+    Enqueue(enqueue::EnqueueArguments),
+    /// Start failed trials again
+    Retry(retry::RetryArguments),
+    /// Raise a study's budget
+    Extend(extend::ExtendArguments),
+    /// Let a trial that has ended go on from its checkpoint
+    #[command(name = "continue")]
+    ContinueTrial(continue_trial::ContinueArguments),
+    /// Write something down about a study or a trial, or show it
+    Note(note::NoteArguments),
+    /// Give and take tags of trials and studies
+    Tag(tag::TagArguments),
     /// Kill one running trial; it counts as failed
     Kill(kill::KillArguments),
     /// Search for a program that runs the trials itself: JSON lines in and out
@@ -236,6 +262,14 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Predict(arguments) => predict::predict(arguments, console),
         Verb::Generate(arguments) => generate::generate(arguments, console),
         Verb::Stop(arguments) => stop::stop(arguments, console),
+        Verb::Pause(arguments) => pause::pause(arguments, console),
+        Verb::Resume(arguments) => resume::resume(arguments, console),
+        Verb::Enqueue(arguments) => enqueue::enqueue(arguments, console),
+        Verb::Retry(arguments) => retry::retry(arguments, console),
+        Verb::Extend(arguments) => extend::extend(arguments, console),
+        Verb::ContinueTrial(arguments) => continue_trial::continue_trial(arguments, console),
+        Verb::Note(arguments) => note::note(arguments, console),
+        Verb::Tag(arguments) => tag::tag(arguments, console),
         Verb::Kill(arguments) => kill::kill(arguments, console),
         Verb::AskTell(arguments) => ask_tell::ask_tell(arguments, console),
         Verb::Devices(arguments) => devices::devices(arguments, console),

@@ -31,6 +31,16 @@ pub(crate) use suggestion::{nearest, quoted};
 use crate::arguments::ARGUMENTS;
 use crate::study::{Program, StepClock, StudySpec};
 
+/// The duration `text` means (`90m`, `2h30m`, `1d`), or what is wrong with it.
+pub fn duration(text: &str) -> Result<std::time::Duration, &'static str> {
+    duration::parse(text)
+}
+
+/// The values of a distribution in a few words: "a number from 0 to 1".
+pub fn described(distribution: &crate::space::Distribution) -> String {
+    space::describe(distribution)
+}
+
 /// Why a study file gives no study.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {

@@ -229,6 +229,9 @@ fn known_or_new(store: &mut dyn Storage, spec: StudySpec) -> Result<StoredStudy,
         let id = store.create_study(now, &spec)?;
         return Ok(StoredStudy { id, spec, extension: Extension::default(), created: now });
     };
+    // The program does not know of `hpsearch extend`.
+    let mut spec = spec;
+    spec.budget.extend(known.extension);
     let changes = crate::config::difference(&known.spec, &spec);
     match changes.iter().find(|change| change.class != crate::config::ChangeClass::Free) {
         Some(change) => Err(StudyError::Changed { name: spec.name, difference: change.to_string() }),

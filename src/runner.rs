@@ -74,9 +74,7 @@ pub fn take_lease(storage: &mut dyn Storage, study: &StoredStudy) -> Result<Leas
     let me = this_process();
     loop {
         let takeover = match storage.summary(study.id)?.held {
-            Some(held) if held.holder.host == me.host && !processes::is_alive(held.holder.pid, held.holder.pid_started) => {
-                Takeover::From(held.epoch)
-            }
+            Some(held) if held.holder.host == me.host && !processes::is_alive(held.holder.pid, held.holder.pid_started) => Takeover::From(held.epoch),
             _ => Takeover::IfFree,
         };
         match storage.acquire(study.id, &me, now(), takeover) {

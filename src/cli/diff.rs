@@ -247,12 +247,14 @@ fn columns(title: &str, titles: &[String; 2], rows: Vec<Row>) -> Vec<Column> {
 }
 
 fn file_against_study(file: &Path, named: Option<&String>, arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let spec = config::load(file, &arguments.set)?;
+    let mut spec = config::load(file, &arguments.set)?;
     let reader = console.reader()?;
     let study = match named {
         Some(named) => named_study::find(&reader, Some(named))?,
         None => named_study::of_file(&reader, file, &spec)?,
     };
+    // The file does not know of `hpsearch extend`.
+    spec.budget.extend(study.extension);
     let changes = config::difference(&study.spec, &spec);
     let needed = changes.iter().map(|change| change.class).max();
     if arguments.json {

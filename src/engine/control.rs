@@ -278,7 +278,7 @@ impl Engine {
                 TrialState::Pruned => "a pruned trial keeps none unless `[checkpoints] keep = \"all\"`",
                 _ => "it saved none, or it is not among those that `[checkpoints] keep` keeps",
             };
-            problems.push(format!("trial {number} has no checkpoint to go on from: {why}; `hpsearch enqueue --from {number}` runs it again"));
+            problems.push(format!("trial {number} has no checkpoint to go on from: {why}; `hpsearch enqueue --from {number} --again` runs it anew"));
         }
         if !problems.is_empty() {
             return Err(problems.join("; "));

@@ -52,7 +52,8 @@ pub struct Simulation {
     pub curve: Box<Curve>,
     /// What goes wrong.
     pub faults: Box<Faults>,
-    /// What is asked, and after how many reports of the study; in that order. A study that waits hears the next at once.
+    /// What is asked, and once the curves of all trials have how many points; in that order. A study that waits hears the
+    /// next at once.
     pub requests: Vec<(u64, Request)>,
 }
 
@@ -157,10 +158,9 @@ impl Simulation {
             turns: journal.to_vec(),
             places: HashMap::new(),
             steps: 0,
-            reports: 0,
             asked: BTreeSet::new(),
         };
-        journal.iter().for_each(|turn| world.count(&turn.events));
+        journal.iter().for_each(|turn| world.note_served(&turn.events));
         let outcome = world.run();
         Ok(Run { turns: world.turns, view: world.engine.view().clone(), outcome, steps: world.steps })
     }
@@ -176,21 +176,19 @@ struct World<'a> {
     places: HashMap<(TrialNumber, AttemptNumber), usize>,
     turns: Vec<Turn>,
     steps: u64,
-    /// Reports in the journal.
-    reports: u64,
     /// Requests that were served, or handed to the engine in this run.
     asked: BTreeSet<i64>,
 }
 
 impl World<'_> {
     fn run(&mut self) -> Outcome {
-        let mut inputs = vec![Input::Begin { pid: 1, host: "simulated".to_owned(), requests: self.requests_due(self.reports) }];
+        let mut inputs = vec![Input::Begin { pid: 1, host: "simulated".to_owned(), requests: self.requests_due() }];
         loop {
             for input in std::mem::take(&mut inputs) {
                 if let Some(outcome) = self.turn(input) {
                     return outcome;
                 }
-                for (id, request) in self.requests_due(self.reports) {
+                for (id, request) in self.requests_due() {
                     if let Some(outcome) = self.turn(Input::Request { id, request }) {
                         return outcome;
                     }
@@ -217,12 +215,13 @@ impl World<'_> {
         }
     }
 
-    /// The requests of the first `reports` reports that nobody has heard.
-    fn requests_due(&mut self, reports: u64) -> Vec<(i64, Request)> {
+    /// The requests whose moment has come, and that nobody has heard.
+    fn requests_due(&mut self) -> Vec<(i64, Request)> {
         let simulation = self.simulation;
+        let points: u64 = self.engine.view().trials.iter().map(|trial| trial.curve.len() as u64).sum();
         let mut due = Vec::new();
         for (id, (after, request)) in (0..).zip(&simulation.requests) {
-            if *after <= reports && self.asked.insert(id) {
+            if *after <= points && self.asked.insert(id) {
                 due.push((id, request.clone()));
             }
         }
@@ -236,20 +235,15 @@ impl World<'_> {
         Some((id, request))
     }
 
-    fn count(&mut self, events: &[Event]) {
-        for event in events {
-            match event {
-                Event::Reported { .. } => self.reports += 1,
-                Event::RequestServed { id, .. } => drop(self.asked.insert(*id)),
-                _ => {}
-            }
-        }
+    fn note_served(&mut self, events: &[Event]) {
+        let served = events.iter().filter_map(|event| if let Event::RequestServed { id, .. } = event { Some(*id) } else { None });
+        self.asked.extend(served);
     }
 
     fn turn(&mut self, input: Input) -> Option<Outcome> {
         let effects = self.engine.step(self.now, input);
         let events: Vec<Event> = effects.iter().filter_map(Effect::event).cloned().collect();
-        self.count(&events);
+        self.note_served(&events);
         if !events.is_empty() {
             self.turns.push(Turn { at: self.now, events });
         }

@@ -6,7 +6,7 @@ use super::{RunnerError, clear_leftovers, now, remove_files, take_lease};
 use crate::device::{Device, Slot};
 use crate::engine::{Effect, Engine};
 use crate::event::Event;
-use crate::storage::{Lease, Storage, StorageReader as _, StoredStudy};
+use crate::storage::{Lease, Storage, StoredStudy};
 
 /// Serves all requests that wait. `Busy`, if someone runs the study: then it is theirs to serve.
 pub fn serve_at_rest(storage: &mut dyn Storage, study: &StoredStudy, store: &Path) -> Result<(), RunnerError> {

@@ -20,6 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a command may take to leave by itself when it hears `pause`; one that does not read its stdin gets SIGTERM then.
 const PAUSE_PATIENCE: Duration = Duration::from_secs(3);
 
+/// A command that is to leave gets SIGTERM again after this time: it may have started the program that should hear it only
+/// since, and until it is killed there is nothing else to try.
+const TERMINATE_AGAIN: Duration = Duration::from_secs(10);
+
 /// Longest verdict line handed on: a pipe takes so many bytes whole or not at all.
 const PIPE_BUF: usize = 4096;
 
@@ -120,12 +124,12 @@ fn supervise(mut child: Child, incoming: &Receiver<Incoming>) -> Supervised {
                     }
                     hand_on(&mut stdin, &line);
                     if stops {
-                        terminate(group);
+                        terminate_at = Some(Instant::now());
                     }
                 }
                 Ok(Incoming::Down(Down::Leave)) => {
                     was_asked_to_leave = true;
-                    terminate(group);
+                    terminate_at = Some(Instant::now());
                 }
                 Ok(Incoming::Down(Down::Kill)) => killing = true,
                 Ok(Incoming::Down(Down::Job(_))) => {}
@@ -136,8 +140,9 @@ fn supervise(mut child: Child, incoming: &Receiver<Incoming>) -> Supervised {
             },
             default(again) => {}
         }
-        if terminate_at.take_if(|moment| *moment <= Instant::now()).is_some() {
+        if let Some(moment) = terminate_at.as_mut().filter(|moment| **moment <= Instant::now()) {
             terminate(group);
+            *moment += TERMINATE_AGAIN;
         }
         if killing {
             processes::descendants(std::process::id()).into_iter().for_each(processes::kill);

@@ -26,10 +26,10 @@ pub fn study(budget: &str, rest: &str) -> String {
     )
 }
 
-const ONE_SLOT: &str = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"none\"\n";
+pub const ONE_SLOT: &str = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"none\"\n";
 
 /// Reports `x` once.
-const REPORT_X: &str = "echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n";
+pub const REPORT_X: &str = "echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n";
 
 impl Site {
     pub fn new(study: &str, script: &str) -> Self {
@@ -61,10 +61,16 @@ impl Site {
     }
 
     fn start_program(&self, program: &Path, arguments: &[&str]) -> Running {
+        self.start_with(program, arguments, &[])
+    }
+
+    /// The same with variables of the environment.
+    pub fn start_with(&self, program: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Running {
         let output = tempfile::tempdir().unwrap();
         let file = |name| File::create(output.path().join(name)).unwrap();
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.path("")).env("LC_ALL", "C.UTF-8").env_remove("HPSEARCH_STORE");
+        command.envs(variables.iter().copied());
         let child = command.stdin(Stdio::null()).stdout(file("out")).stderr(file("err")).spawn().unwrap();
         Running { child, output, said: arguments.join(" ") }
     }
@@ -131,6 +137,11 @@ impl Running {
         processes::signal(self.child.id(), signal);
     }
 
+    /// What it has printed up to now.
+    pub fn said_so_far(&self) -> String {
+        fs::read_to_string(self.output.path().join("out")).unwrap_or_default()
+    }
+
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }
@@ -165,7 +176,7 @@ pub fn wait_at_most(patience: Duration, what: &str, mut is_so: impl FnMut() -> b
     }
 }
 
-fn assert_done(ended: &Ended) {
+pub fn assert_done(ended: &Ended) {
     assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
 }
 

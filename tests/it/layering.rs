@@ -97,7 +97,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("crossbeam_channel", &["runner", "worker", "cli/run"]),
     // Storage asks what file system a directory is on.
     ("rustix", &["processes", "worker", "storage/sqlite/filesystem", "tui", "cli/run"]),
-    ("toml", &["config", "reporters/wording", "export/recipe", "cli/train"]),
+    ("toml", &["config", "reporters/wording", "export/recipe", "cli/train", "cli/enqueue"]),
     ("annotate_snippets", &["config/diagnostic"]),
     ("strsim", &["arguments", "config", "policy", "query", "cli"]),
     ("blake3", &["seed", "samplers/start", "trainer", "export"]),

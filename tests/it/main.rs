@@ -7,6 +7,7 @@ mod beginning;
 mod chaos;
 mod commands;
 mod config;
+mod controls;
 mod engine;
 mod insight;
 mod layering;

@@ -334,6 +334,22 @@ fn a_kill_that_is_not_carried_out_when_the_runner_dies_is_carried_out_by_the_nex
     }
 }
 
+#[test]
+fn a_trial_that_ends_at_the_very_moment_it_is_killed_counts_as_killed() {
+    let slots = vec![hpsearch::device::Slot { index: 0, device: hpsearch::device::Device::Sim(0) }];
+    let study: StudySpec = spec(2, "random", PolicySpec::named("none"));
+    let mut engine = Engine::new(study.clone(), StudyView::new(&study), slots).unwrap();
+    let (trial, attempt) = (of(0), hpsearch::trial::AttemptNumber(0));
+    engine.step(Timestamp(0), Input::Begin { pid: 1, host: "h".to_owned(), requests: Vec::new() });
+    let metrics = [("loss".to_owned(), 0.5)].into_iter().collect();
+    engine.step(Timestamp(1), Input::Report { trial, attempt, step: 1, metrics });
+    engine.step(Timestamp(2), Input::Request { id: 5, request: Request::Kill { trial } });
+    let end = hpsearch::event::AttemptEnd::Completed;
+    let effects = engine.step(Timestamp(3), Input::Ended { trial, attempt, end, message: None });
+    assert_eq!(engine.view().trials[0].state, TrialState::Failed);
+    assert!(effects.iter().any(|effect| matches!(effect.event(), Some(Event::RequestServed { id: 5, .. }))), "{effects:?}");
+}
+
 /// Requests of every kind at random moments; every pause is taken back in the end.
 fn random_requests(seed: u64) -> Vec<(u64, Request)> {
     let mut rng = SeedTree::new(seed).stream("requests");
@@ -383,7 +399,11 @@ fn a_crash_at_any_turn_among_requests_changes_nothing_with_one_slot() {
             let what = format!("seed {seed}, {sampler} {:?}, after {prefix} turns, {:?}", simulation.spec.pruner, simulation.requests);
             let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
             assert_sound(&resumed, &simulation, &what);
-            assert_eq!(decisions(&resumed.view), decisions(&whole.view), "{what}");
+            let (mine, theirs) = (decisions(&resumed.view), decisions(&whole.view));
+            for (number, (mine, theirs)) in mine.iter().zip(&theirs).enumerate() {
+                assert_eq!(mine, theirs, "{what}: trial {number}");
+            }
+            assert_eq!(mine.len(), theirs.len(), "{what}");
         }
     }
     assert!(kinds > 100, "most requests are carried out: {kinds}");

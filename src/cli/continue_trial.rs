@@ -1,0 +1,42 @@
+//! `hpsearch continue`: lets a trial that has ended go on from its checkpoint.
+
+use clap::Args;
+
+use super::console::Console;
+use super::exit::{Exit, Failure};
+use super::request::{ask_all, named};
+use crate::event::Request;
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch continue digits 7 --until 20
+
+The trial goes on from the checkpoint it kept to step 20 of the study's clock
+(epochs, steps or samples), where it ends; its pruner has no say in that. If it
+comes to nothing there, it is what it was. A built-in trial's learning rate
+follows the schedule of the longer trial; a command finds the step in
+HPSEARCH_UNTIL, and is told to pause when it reports it.
+Which trials keep a checkpoint is said by `[checkpoints] keep`.";
+
+/// What `hpsearch continue` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES, override_usage = "hpsearch continue [OPTIONS] [STUDY] <TRIALS> --until <STEP>")]
+pub struct ContinueArguments {
+    /// The study's name or file, and trials of it
+    #[arg(value_name = "STUDY, TRIALS", required = true)]
+    pub words: Vec<String>,
+    /// Where it ends this time
+    #[arg(long, value_name = "STEP")]
+    pub until: u64,
+}
+
+/// Asks for it.
+pub fn continue_trial(arguments: &ContinueArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let (study, trials) = named(&arguments.words, console)?;
+    if trials.is_empty() {
+        return Err(Failure::usage("say which trial goes on").help("for example `hpsearch continue 7 --until 20`"));
+    }
+    let until = arguments.until;
+    let requests: Vec<Request> = trials.iter().map(|trial| Request::Continue { trial: trial.number, until }).collect();
+    ask_all(&study, &requests, console)
+}

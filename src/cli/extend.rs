@@ -1,0 +1,52 @@
+//! `hpsearch extend`: raises a study's budget.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::console::Console;
+use super::exit::{Exit, Failure};
+use super::named_study;
+use super::request::ask_all;
+use crate::config;
+use crate::event::Request;
+use crate::study::Extension;
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch extend digits --trials +50
+  hpsearch extend digits --time +2h
+  hpsearch extend --trials +20 --time +30m     the only study of the store
+
+It is added to what the study file says, and stays added when the study is run
+again or the file is changed. A study that is over goes on when it is run.";
+
+/// What `hpsearch extend` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ExtendArguments {
+    /// The study's name or file
+    pub study: Option<String>,
+    /// So many trials more
+    #[arg(long, value_name = "+N", value_parser = trials, required_unless_present = "time")]
+    pub trials: Option<u64>,
+    /// So much more running time: 90m, 2h, 1d12h
+    #[arg(long, value_name = "+TIME", value_parser = time)]
+    pub time: Option<Duration>,
+}
+
+fn trials(text: &str) -> Result<u64, String> {
+    let number = text.strip_prefix('+').unwrap_or(text);
+    number.parse().ok().filter(|trials| *trials > 0).ok_or_else(|| "a number of trials is like +50".to_owned())
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    config::duration(text.strip_prefix('+').unwrap_or(text)).map_err(|why| format!("{why}: write for example +2h or +90m"))
+}
+
+/// Asks for it.
+pub fn extend(arguments: &ExtendArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let study = named_study::find(&console.reader()?, arguments.study.as_deref())?;
+    let by = Extension { trials: arguments.trials.unwrap_or_default(), time: arguments.time.unwrap_or_default() };
+    ask_all(&study, &[Request::Extend { by }], console)
+}

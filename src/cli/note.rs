@@ -1,0 +1,62 @@
+//! `hpsearch note`: writes something down about a study or a trial, or shows what was written.
+
+use std::io::Write;
+
+use clap::Args;
+
+use super::console::Console;
+use super::exit::{Exit, Failure};
+use super::request::{ask_all, named};
+use super::show::moment;
+use crate::event::Request;
+use crate::reporters::wording::one_line;
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch note digits 7 -m \"best so far, but slow\"
+  hpsearch note digits -m \"second round, smaller space\"
+  hpsearch note digits 7           what was noted
+
+Notes are written at once, whether or not the study runs; `hpsearch trials` and
+the leaderboard find them.";
+
+/// A longer text is a file, not a note.
+const LONGEST: usize = 4_000;
+
+/// What `hpsearch note` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES, override_usage = "hpsearch note [OPTIONS] [STUDY] [TRIALS] [-m <TEXT>]")]
+pub struct NoteArguments {
+    /// The study's name or file, and trials of it
+    #[arg(value_name = "STUDY, TRIALS")]
+    pub words: Vec<String>,
+    /// The text
+    #[arg(short, long, value_name = "TEXT")]
+    pub message: Option<String>,
+}
+
+/// Writes or shows.
+pub fn note(arguments: &NoteArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let (study, trials) = named(&arguments.words, console)?;
+    let Some(message) = &arguments.message else {
+        for note in study.notes.iter().filter(|_| trials.is_empty()) {
+            writeln!(console.out, "{}  {}", moment(note.at), one_line(&note.text))?;
+        }
+        for trial in &trials {
+            for note in &trial.notes {
+                writeln!(console.out, "{}  trial {}: {}", moment(note.at), trial.number, one_line(&note.text))?;
+            }
+        }
+        return Ok(Exit::Done);
+    };
+    let text = message.trim().to_owned();
+    if text.is_empty() || text.len() > LONGEST {
+        let why = if text.is_empty() { "the note is empty".to_owned() } else { format!("the note is longer than {LONGEST} bytes") };
+        return Err(Failure::usage(why).help("write for example `hpsearch note digits 7 -m \"best so far\"`"));
+    }
+    let mut requests: Vec<Request> = trials.iter().map(|trial| Request::Note { trial: Some(trial.number), text: text.clone() }).collect();
+    if requests.is_empty() {
+        requests.push(Request::Note { trial: None, text });
+    }
+    ask_all(&study, &requests, console)
+}

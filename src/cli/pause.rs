@@ -1,0 +1,43 @@
+//! `hpsearch pause`: lets a study or some of its trials save and leave, until they are resumed.
+
+use clap::Args;
+
+use super::console::Console;
+use super::exit::{Exit, Failure};
+use super::request::{ask_all, named};
+use crate::event::Request;
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch pause digits          the whole study: nothing starts, what runs saves and leaves
+  hpsearch pause digits 7        one trial; its slot goes to another one
+  hpsearch pause 3-5             some trials of the only study
+
+A trial saves and leaves: a built-in one at its next step, a command when it has
+reported next (it reads \"pause\", and gets SIGTERM 3 s later; after 30 s without
+a report, SIGTERM at once). It keeps its place in the budget, and nobody but
+`hpsearch resume` takes it up.
+
+A paused study stays paused whatever happens, also when it is run again: its
+runner waits, holding nothing, until `hpsearch resume`, or `hpsearch run
+--resume`. `hpsearch stop` ends a runner that waits. While nothing runs, the
+time budget stands still.";
+
+/// What `hpsearch pause` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES, override_usage = "hpsearch pause [OPTIONS] [STUDY] [TRIALS]")]
+pub struct PauseArguments {
+    /// The study's name or file, and trials of it
+    #[arg(value_name = "STUDY, TRIALS")]
+    pub words: Vec<String>,
+}
+
+/// Pauses.
+pub fn pause(arguments: &PauseArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let (study, trials) = named(&arguments.words, console)?;
+    let mut requests: Vec<Request> = trials.iter().map(|trial| Request::PauseTrial { trial: trial.number }).collect();
+    if requests.is_empty() {
+        requests.push(Request::PauseStudy);
+    }
+    ask_all(&study, &requests, console)
+}

@@ -1,0 +1,40 @@
+//! `hpsearch retry`: starts failed trials again.
+
+use clap::Args;
+
+use super::console::Console;
+use super::exit::{Exit, Failure};
+use super::request::{ask_all, named};
+use crate::event::{Request, Retried};
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch retry digits 7        one trial
+  hpsearch retry digits --failed all that failed, also those that were killed
+
+They start from the beginning, unless `[checkpoints] keep = \"all\"` kept what
+they saved. On a study that nobody runs they start when it is run.";
+
+/// What `hpsearch retry` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES, override_usage = "hpsearch retry [OPTIONS] [STUDY] <TRIALS | --failed>")]
+pub struct RetryArguments {
+    /// The study's name or file, and trials of it
+    #[arg(value_name = "STUDY, TRIALS")]
+    pub words: Vec<String>,
+    /// All trials that failed
+    #[arg(long)]
+    pub failed: bool,
+}
+
+/// Asks for it.
+pub fn retry(arguments: &RetryArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let (study, trials) = named(&arguments.words, console)?;
+    let requests: Vec<Request> = match (arguments.failed, &trials[..]) {
+        (true, []) => vec![Request::Retry { trials: Retried::AllFailed }],
+        (false, [_, ..]) => trials.iter().map(|trial| Request::Retry { trials: Retried::One(trial.number) }).collect(),
+        (true, _) => return Err(Failure::usage("both trials and --failed are given").help("--failed means all that failed: leave the trials out")),
+        (false, []) => return Err(Failure::usage("say which trials are to be tried again").help("a trial's number, or --failed for all that failed")),
+    };
+    ask_all(&study, &requests, console)
+}

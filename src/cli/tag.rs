@@ -1,0 +1,84 @@
+//! `hpsearch tag`: gives and takes words by which trials and studies are found again.
+
+use std::io::Write;
+
+use clap::Args;
+
+use super::console::Console;
+use super::exit::{Exit, Failure};
+use super::request::{ask_all, named};
+use crate::event::Request;
+use crate::reporters::wording::one_line;
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch tag digits 7 +keep +paper
+  hpsearch tag digits 7 -paper
+  hpsearch tag digits +second-round      the study itself
+  hpsearch tag digits 7                  its tags
+
+Tags are written at once, whether or not the study runs. They are letters,
+digits and any of `._/-`, up to 64.";
+
+/// A longer one is a note.
+const LONGEST: usize = 64;
+
+/// What `hpsearch tag` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES, override_usage = "hpsearch tag [OPTIONS] [STUDY] [TRIALS] [+TAG | -TAG]..")]
+pub struct TagArguments {
+    /// The study's name or file, trials of it, and tags to give (+) or take (-)
+    #[arg(value_name = "STUDY, TRIALS, TAGS", allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}
+
+/// Gives, takes or shows.
+pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let is_tag = |word: &&String| word.starts_with(['+', '-']);
+    let (tags, words): (Vec<&String>, Vec<&String>) = arguments.words.iter().partition(is_tag);
+    let words: Vec<String> = words.into_iter().cloned().collect();
+    let tags: Vec<(String, bool)> = tags.into_iter().map(|word| read(word)).collect::<Result<_, _>>()?;
+    let (study, trials) = named(&words, console)?;
+    if tags.is_empty() {
+        if trials.is_empty() {
+            writeln!(console.out, "{}", one_line(&study.tags.join(" ")))?;
+        }
+        for trial in &trials {
+            writeln!(console.out, "trial {}: {}", trial.number, one_line(&trial.tags.join(" ")))?;
+        }
+        return Ok(Exit::Done);
+    }
+    let owners = if trials.is_empty() { vec![None] } else { trials.iter().map(|trial| Some(trial.number)).collect() };
+    let of = |(tag, present): &(String, bool)| {
+        let (tag, present) = (tag.clone(), *present);
+        owners.iter().map(move |trial| Request::Tag { trial: *trial, tag: tag.clone(), present }).collect::<Vec<_>>()
+    };
+    let requests: Vec<Request> = tags.iter().flat_map(of).collect();
+    ask_all(&study, &requests, console)
+}
+
+/// `+x` or `-x`: the tag, and whether it shall be there.
+fn read(word: &str) -> Result<(String, bool), Failure> {
+    let tag = &word[1..];
+    let fits = |char: char| char.is_alphanumeric() || matches!(char, '.' | '_' | '/' | '-');
+    if tag.is_empty() || tag.chars().count() > LONGEST || !tag.chars().all(fits) {
+        return Err(
+            Failure::usage(format!("`{}` is no tag", one_line(word))).help("tags are letters, digits and any of `._/-`, up to 64: +keep, -draft")
+        );
+    }
+    Ok((tag.to_owned(), word.starts_with('+')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sign_says_whether_a_tag_is_given_or_taken() {
+        assert_eq!(read("+keep").unwrap(), ("keep".to_owned(), true));
+        assert_eq!(read("-zwölf/2.1").unwrap(), ("zwölf/2.1".to_owned(), false));
+        for word in ["+", "-", "+a b", "+a,b", "+a:b"] {
+            assert!(read(word).is_err(), "{word}");
+        }
+    }
+}

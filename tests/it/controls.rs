@@ -1,0 +1,335 @@
+//! Control from another terminal, end to end: pausing, enqueueing, retrying, extending, continuing, notes and tags.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hpsearch::event::{Answer, Request, Seq};
+use hpsearch::params::Params;
+use hpsearch::seed::SeedTree;
+use hpsearch::storage::sqlite::{SqliteReader, SqliteStore};
+use hpsearch::storage::{Storage as _, StorageReader as _};
+use hpsearch::study::Extension;
+use hpsearch::time::Timestamp;
+use hpsearch::trial::TrialNumber;
+use hpsearch::view::StudyView;
+use rand::RngExt as _;
+use rustix::process::Signal;
+use serde_json::{Value as Json, json};
+
+use crate::commands::{Ended, ONE_SLOT, REPORT_X, Site, assert_done, study, wait_at_most, wait_until};
+
+/// Steps with a checkpoint each, up to 6 or to where it is to go; leaves when it hears `pause`.
+const STEPS: &str = r#"
+step=0; [ -z "$HPSEARCH_RESUME" ] || step=$(cat "$HPSEARCH_RESUME")
+last=${HPSEARCH_UNTIL:-6}
+while [ $step -lt $last ]; do
+  step=$((step + 1)); echo "$HPSEARCH_TRIAL $step" >> steps; sleep 0.1
+  echo $step > "$HPSEARCH_CHECKPOINT_DIR/$step"
+  echo "@hpsearch {\"checkpoint\":\"$HPSEARCH_CHECKPOINT_DIR/$step\",\"step\":$step}"
+  echo "@hpsearch {\"step\":$step,\"loss\":$1}"
+  read -r answer || exit 8
+  case "$answer" in *'"stop"'* | *'"pause"'*) exit 0 ;; esac
+done
+"#;
+
+const KEEP_ALL: &str = "[checkpoints]\nkeep = \"all\"\n";
+
+fn refused(ended: &Ended, words: &[&str]) {
+    assert_eq!(ended.code, 2, "{}\n{}", ended.out, ended.err);
+    for word in words {
+        assert!(ended.err.contains(word), "`{word}` is not in: {}", ended.err);
+    }
+}
+
+/// The steps that trials began, each once.
+fn assert_no_step_twice(site: &Site, trials: u64, last: u64) {
+    let mut steps = site.lines("steps");
+    steps.sort();
+    assert_eq!(steps, (0..trials).flat_map(|trial| (1..=last).map(move |step| format!("{trial} {step}"))).collect::<Vec<_>>());
+}
+
+/// The journal folds to what the tables say.
+fn assert_folds(site: &Site) {
+    let reader = SqliteReader::open(&site.path("runs/hpsearch.db")).unwrap();
+    let stored = reader.study("s").unwrap().unwrap();
+    let mut folded = StudyView::new(&stored.spec);
+    for (_, at, event) in reader.events_after(stored.id, Seq(0), u64::MAX).unwrap() {
+        folded.apply(at, &event);
+    }
+    assert_eq!(format!("{folded:?}"), format!("{:?}", reader.view(stored.id).unwrap()));
+}
+
+fn listed(site: &Site) -> Json {
+    let listed: Json = serde_json::from_str(&site.run(&["ls", "--json"]).out).unwrap();
+    listed["studies"][0].clone()
+}
+
+#[test]
+fn a_paused_trial_gives_its_slot_to_another_and_goes_on_where_it_saved() {
+    let site = Site::new(&study("trials = 3", ONE_SLOT), STEPS);
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the first trial is at work", || site.lines("steps").len() >= 2);
+    let asked = site.run(&["pause", "s", "0"]);
+    assert_done(&asked);
+    assert!(asked.err.contains("trial 0 saves and leaves"), "{}", asked.err);
+    wait_until("another trial has its slot", || site.states() == ["paused", "running"]);
+    assert!(site.trials()[0]["reason"].as_str().unwrap().starts_with("paused by you; goes on from step "), "{}", site.trials()[0]);
+    assert_done(&site.run(&["resume", "0"]));
+    assert_done(&running.end());
+    assert_eq!(site.states(), vec!["complete"; 3]);
+    assert_no_step_twice(&site, 3, 6);
+    assert_folds(&site);
+}
+
+#[test]
+fn a_run_ends_without_the_trials_that_stay_paused_and_they_can_be_resumed_later() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), STEPS);
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the first trial is at work", || !site.lines("steps").is_empty());
+    assert_done(&site.run(&["pause", "s", "0"]));
+    let ended = running.end();
+    assert_done(&ended);
+    assert!(ended.out.contains("one trial stays paused by you"), "{}", ended.out);
+    assert_eq!(site.states(), ["paused", "complete"]);
+    let resumed = site.run(&["resume", "s", "0"]);
+    assert_done(&resumed);
+    assert!(resumed.err.contains("it starts when the study is run"), "{}", resumed.err);
+    assert_done(&site.run_study());
+    assert_eq!(site.states(), ["complete", "complete"]);
+    assert_no_step_twice(&site, 2, 6);
+}
+
+#[test]
+fn a_paused_study_stays_paused_through_a_kill_and_another_run() {
+    let site = Site::new(&study("trials = 3", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\"\n"), STEPS);
+    let mut running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("two trials are at work", || site.lines("steps").len() >= 3);
+    assert_done(&site.run(&["pause", "s"]));
+    wait_until("they have left", || site.states() == ["paused", "paused"]);
+    assert_eq!((listed(&site)["state"].clone(), site.processes("").len()), (json!("paused"), 0));
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("it says so", || running.said_so_far().contains("it is paused, so that nothing starts: `hpsearch resume s`"));
+    assert_eq!(site.states(), ["paused", "paused"]);
+    // Its runner waits, and is ended like any other.
+    assert_done(&site.run(&["stop", "s"]));
+    let left = running.end();
+    assert_eq!(left.code, 130, "{}", left.err);
+    assert!(left.err.contains("it stays paused until `hpsearch resume s`"), "{}", left.err);
+    assert_done(&site.run(&["run", "study.toml", "--plain", "--resume"]));
+    assert_eq!(site.states(), vec!["complete"; 3]);
+    assert_no_step_twice(&site, 3, 6);
+    assert_folds(&site);
+}
+
+#[test]
+fn a_study_that_waits_goes_on_when_it_is_resumed_from_another_terminal() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), STEPS);
+    assert_done(&site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=1"]));
+    refused(&site.run(&["pause", "s"]), &["the study is over"]);
+    assert_done(&site.run(&["extend", "s", "--trials", "+1"]));
+    let paused = site.run(&["pause", "s"]);
+    assert_done(&paused);
+    refused(&site.run(&["resume", "s", "0"]), &["trial 0 is complete", "hpsearch continue"]);
+    let running = site.start(&["run", "study.toml", "--plain", "--set", "budget.trials=1"]);
+    wait_until("it waits", || running.said_so_far().contains("it is paused"));
+    assert_done(&site.run(&["resume", "s"]));
+    assert_done(&running.end());
+    assert_eq!(site.states(), ["complete", "complete"]);
+    refused(&site.run(&["resume", "s"]), &["is not paused"]);
+}
+
+#[test]
+fn notes_and_tags_are_there_at_once_whoever_runs_the_study() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), STEPS);
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the first trial is at work", || !site.lines("steps").is_empty());
+    assert_done(&site.run(&["note", "s", "0", "-m", "  läuft gut\nbisher "]));
+    assert_done(&site.run(&["tag", "s", "0", "+keep", "+b", "-b"]));
+    assert_done(&site.run(&["tag", "s", "+round-2"]));
+    assert!(site.run(&["note", "s", "0"]).out.contains("trial 0: läuft gut"), "{}", site.run(&["note", "s", "0"]).out);
+    assert_eq!(site.run(&["tag", "s", "0"]).out, "trial 0: keep\n");
+    assert_eq!(site.run(&["tag", "s"]).out, "round-2\n");
+    assert_done(&running.end());
+    // And with nobody there; also about what failed, was paused, or is over.
+    assert_done(&site.run(&["note", "-m", "about the study"]));
+    assert_done(&site.run(&["tag", "0-1", "+done", "-keep"]));
+    assert_eq!(site.run(&["tag", "0", "1"]).out, "trial 0: done\ntrial 1: done\n");
+    assert!(site.run(&["note", "s"]).out.ends_with("about the study\n"));
+    refused(&site.run(&["note", "s", "7", "-m", "x"]), &["no trial 7"]);
+    refused(&site.run(&["note", "s", "0", "-m", "  "]), &["empty"]);
+    refused(&site.run(&["tag", "s", "0", "+a b"]), &["is no tag"]);
+    assert_folds(&site);
+}
+
+#[test]
+fn configurations_of_ones_own_run_next_and_nothing_wrong_is_taken() {
+    let space = "kind = [\"a\", \"b\", \"2\"]\ndepth = { int = [1, 9], when = { kind = \"b\" } }\n";
+    let text = study("trials = 2", ONE_SLOT).replace("[sampler]", &format!("{space}[sampler]"));
+    let site = Site::new(&text, REPORT_X);
+    assert_done(&site.run_study());
+    let wrong = site.run(&["enqueue", "s", "x=7", "kind=a", "depth=3", "wdith=1"]);
+    refused(&wrong, &["`7` is not a value of `x`: it is a number from 0 to 1", "needs `kind` to be `b`", "`wdith`", "nothing was enqueued"]);
+    refused(&site.run(&["enqueue", "s", "t", "x=0.5"]), &["`t` is no value"]);
+    refused(&site.run(&["enqueue", "s", "--from", "9"]), &["no trial 9"]);
+    assert_eq!(site.trials().len(), 2);
+    let asked = site.run(&["enqueue", "s", "x=0.5", "kind=2"]);
+    assert_done(&asked);
+    assert!(asked.err.contains("trial 2 is queued: kind=2 x=0.5; it starts when the study is run"), "{}", asked.err);
+    assert_eq!(listed(&site)["state"], "stopped", "there is something to do again");
+    refused(&site.run(&["enqueue", "s", "--from", "2"]), &["trial 2 has these parameters already", "--again"]);
+    assert_done(&site.run(&["enqueue", "s", "--from", "2", "kind=b", "depth=4"]));
+    assert_done(&site.run(&["enqueue", "s", "--from", "3", "kind=a"]));
+    site.write("mine.toml", "kind = \"b\"\nx = 1\n");
+    assert_done(&site.run(&["enqueue", "s", "--file", "mine.toml", "depth=9"]));
+    assert_done(&site.run_study());
+    let params: Vec<Json> = site.trials()[2..].iter().map(|trial| trial["params"].clone()).collect();
+    let expected = [
+        json!({"kind": "2", "x": 0.5}),
+        json!({"kind": "b", "x": 0.5, "depth": 4}),
+        json!({"kind": "a", "x": 0.5}),
+        json!({"kind": "b", "x": 1.0, "depth": 9}),
+    ];
+    assert_eq!(params, expected);
+    assert_eq!(site.states(), vec!["complete"; 6], "they run although the budget is used up");
+    assert_folds(&site);
+}
+
+#[test]
+fn failed_trials_are_tried_again_while_the_study_runs_and_after() {
+    let script = format!(
+        "[ $HPSEARCH_TRIAL = 2 ] && while [ ! -e go ]; do sleep 0.02; done\n[ -e repaired ] || [ $HPSEARCH_TRIAL = 2 ] || exit 3\n{REPORT_X}"
+    );
+    let site = Site::new(&study("trials = 3\ncount = \"all\"", ONE_SLOT), &script);
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the third trial runs", || site.states() == ["failed", "failed", "running"]);
+    refused(&site.run(&["retry", "s", "2"]), &["trial 2 has not failed"]);
+    refused(&site.run(&["retry", "s"]), &["--failed"]);
+    site.write("repaired", "");
+    assert_done(&site.run(&["retry", "s", "0"]));
+    site.write("go", "");
+    assert_done(&running.end());
+    assert_eq!(site.states(), ["complete", "failed", "complete"]);
+    let asked = site.run(&["retry", "s", "--failed"]);
+    assert_done(&asked);
+    assert!(asked.err.contains("trial 1 is queued again"), "{}", asked.err);
+    assert_done(&site.run_study());
+    assert_eq!((site.states(), site.trials()[1]["attempts"].clone()), (vec!["complete".to_owned(); 3], json!(2)));
+    refused(&site.run(&["retry", "s", "--failed"]), &["no trial has failed"]);
+}
+
+#[test]
+fn an_extended_budget_stays_when_the_study_is_run_again() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
+    assert_done(&site.run_study());
+    refused(&site.run(&["extend", "s", "--time", "+2h"]), &["budget.time"]);
+    assert_eq!(site.run(&["extend", "s"]).code, 2);
+    assert_eq!(site.run(&["extend", "s", "--trials", "lots"]).code, 2);
+    let asked = site.run(&["extend", "s", "--trials", "+2"]);
+    assert_done(&asked);
+    assert!(asked.err.contains("the budget is 3 trials now"), "{}", asked.err);
+    let again = site.run_study();
+    assert_done(&again);
+    assert!(again.err.contains("2 trials more than the file says") && !again.err.contains("changed since"), "{}", again.err);
+    assert_eq!(site.states(), vec!["complete"; 3]);
+    // The file's own budget may still change.
+    assert_done(&site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=2"]));
+    assert_eq!(site.states(), vec!["complete"; 4]);
+    assert_folds(&site);
+}
+
+#[test]
+fn a_complete_trial_goes_on_from_its_checkpoint_to_where_it_is_told() {
+    let site = Site::new(&study("trials = 1", &format!("{ONE_SLOT}{KEEP_ALL}")), STEPS);
+    assert_done(&site.run_study());
+    refused(&site.run(&["continue", "s", "0", "--until", "6"]), &["has reached step 6"]);
+    refused(&site.run(&["continue", "s", "--until", "6"]), &["say which trial"]);
+    let asked = site.run(&["continue", "s", "0", "--until", "9"]);
+    assert_done(&asked);
+    assert!(asked.err.contains("trial 0 goes on from step 6 to step 9"), "{}", asked.err);
+    refused(&site.run(&["continue", "s", "0", "--until", "9"]), &["has not ended, it is queued"]);
+    assert_done(&site.run_study());
+    let trial = &site.trials()[0];
+    assert_eq!((&trial["state"], &trial["last_step"], &trial["attempts"]), (&json!("complete"), &json!(9), &json!(2)));
+    assert_no_step_twice(&site, 1, 9);
+    let without = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
+    assert_done(&without.run_study());
+    refused(&without.run(&["continue", "s", "0", "--until", "9"]), &["has no checkpoint to go on from", "hpsearch enqueue --from 0"]);
+    assert_folds(&site);
+}
+
+/// Ignores SIGTERM, and has a child that does.
+const DEAF: &str = "trap '' TERM INT\n(trap '' TERM INT; while :; do sleep 0.2; done) &\necho started > started\nwhile :; do sleep 0.2; done\n";
+
+#[test]
+fn what_ignores_sigterm_for_the_whole_grace_is_killed_with_its_children() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), DEAF);
+    let program = Path::new(env!("CARGO_BIN_EXE_hpsearch"));
+    let running = site.start_with(program, &["run", "study.toml", "--plain"], &[("HPSEARCH_GRACE", "0.6")]);
+    wait_until("the trial runs", || site.path("started").exists());
+    let began = Instant::now();
+    running.signal(Signal::TERM);
+    wait_until("it was told", || running.said_so_far().contains("trial 0 started"));
+    assert!(!site.processes("").is_empty(), "SIGTERM does not end it");
+    let left = running.end();
+    assert!(began.elapsed() >= Duration::from_millis(600), "it had its grace: {:?}", began.elapsed());
+    assert_eq!((left.code, site.states()), (143, vec!["queued".to_owned()]), "{}", left.err);
+    wait_at_most(Duration::from_secs(2), "its child is gone", || site.processes("").is_empty());
+}
+
+#[test]
+fn a_trial_that_neither_reports_nor_listens_is_paused_all_the_same() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &format!("[ $HPSEARCH_TRIAL != 0 ] || {{\n{DEAF}}}\n{REPORT_X}"));
+    let program = Path::new(env!("CARGO_BIN_EXE_hpsearch"));
+    let running = site.start_with(program, &["run", "study.toml", "--plain"], &[("HPSEARCH_GRACE", "0.3")]);
+    wait_until("the trial runs", || site.path("started").exists());
+    assert_done(&site.run(&["pause", "s", "0"]));
+    assert_done(&running.end());
+    assert_eq!(site.states(), ["paused", "complete"]);
+    assert_eq!(site.processes(""), [0; 0]);
+}
+
+#[test]
+fn what_was_asked_is_done_once_though_the_runner_is_killed_right_after() {
+    let mut rng = SeedTree::new(1).stream("controls/kill");
+    for round in 0..4 {
+        let site = Site::new(&study("trials = 4", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\"\n"), STEPS);
+        let mut running = site.start(&["run", "study.toml", "--plain"]);
+        wait_until("two trials are at work", || site.lines("steps").len() >= 3);
+        let mut store = SqliteStore::open(&site.path("runs/hpsearch.db")).unwrap();
+        let study = store.study("s").unwrap().unwrap().id;
+        let mut point = Params::new();
+        point.insert("x", 0.5);
+        let requests = [
+            Request::Enqueue { params: point },
+            Request::PauseTrial { trial: TrialNumber(0) },
+            Request::Extend { by: Extension { trials: 1, time: Duration::ZERO } },
+            Request::Kill { trial: TrialNumber(1) },
+            Request::Note { trial: Some(TrialNumber(1)), text: "kept".to_owned() },
+        ];
+        let ids: Vec<i64> = requests.iter().map(|request| store.request(study, Timestamp(1), request).unwrap()).collect();
+        // Acknowledged: now the runner dies, before, while or after it serves them.
+        std::thread::sleep(Duration::from_millis(rng.random_range(0..160)));
+        running.child.kill().unwrap();
+        running.child.wait().unwrap();
+        let ended = site.run_study();
+        assert_done(&ended);
+        for (id, request) in ids.iter().zip(&requests) {
+            assert!(matches!(store.answer(study, *id).unwrap(), Some(Answer::Done(_))), "round {round}: {request:?}");
+        }
+        let trials = site.trials();
+        let asked: Vec<&Json> = trials.iter().filter(|trial| trial["params"]["x"] == json!(0.5)).collect();
+        assert_eq!((asked.len(), asked[0]["state"].clone()), (1, json!("complete")), "round {round}");
+        assert_eq!(
+            (&trials[0]["state"], &trials[1]["state"], &trials[1]["reason"]),
+            (&json!("paused"), &json!("failed"), &json!("killed on request"))
+        );
+        // Five places: one is the paused trial's, the killed one's was made up for.
+        let complete = trials.iter().filter(|trial| trial["state"] == "complete").count();
+        assert_eq!((complete, trials.len()), (4, 6), "round {round}: {:?}", site.states());
+        let view = store.view(study).unwrap();
+        assert_eq!((view.extension.trials, view.trials[1].notes.len()), (1, 1));
+        assert_folds(&site);
+    }
+}
