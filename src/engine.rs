@@ -273,6 +273,8 @@ pub struct Engine {
     slots: Vec<Slot>,
     busy: Vec<Option<Busy>>,
     queue: BTreeSet<TrialNumber>,
+    /// Of the queue, those that ran when the runner died: they go on before anything else, as if nothing had happened.
+    recovered: BTreeSet<TrialNumber>,
     seen: HashSet<String>,
     enqueued: u64,
     exhausted: bool,
@@ -312,6 +314,7 @@ impl Engine {
             milestones,
             slots,
             queue,
+            recovered: BTreeSet::new(),
             seen,
             enqueued,
             exhausted: false,
@@ -416,6 +419,7 @@ impl Engine {
                 _ => {
                     let reason = format!("its runner died; goes on {}", self.place_of(number));
                     self.emit(Event::TrialQueued { trial: number, until, reason });
+                    self.recovered.insert(number);
                 }
             }
         }
@@ -430,6 +434,7 @@ impl Engine {
             }
             Event::AttemptStarted { trial, .. } | Event::TrialFinished { trial, .. } | Event::TrialPaused { trial, .. } => {
                 self.queue.remove(trial);
+                self.recovered.remove(trial);
             }
             _ => {}
         }

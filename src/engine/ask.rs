@@ -31,7 +31,7 @@ impl Engine {
     }
 
     pub(super) fn next_trial(&mut self) -> Result<Option<TrialNumber>, String> {
-        if let Some(waiting) = self.queue.first() {
+        if let Some(waiting) = self.recovered.first().or_else(|| self.queue.first()) {
             return Ok(Some(*waiting));
         }
         if let Some(promoted) = self.resume_paused(|pruner, ask, rng| pruner.promote(ask, rng)) {

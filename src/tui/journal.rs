@@ -164,6 +164,8 @@ fn said(event: &Event) -> (Weight, String) {
         }
         Event::StudyFinished { reason } => (Study, format!("the study is finished: {reason}")),
         Event::StudyReopened { reason } => (Study, format!("the study goes on: {reason}")),
+        Event::TrialHeld { hold: Some(_), .. } => (Plain, "is to pause: it saves and leaves".to_owned()),
+        Event::TrialHeld { hold: None, .. } => (Plain, "need not pause any more".to_owned()),
         Event::TrialContinued { until, from, .. } => (Plain, format!("was {}, goes on up to step {until}", from.as_str())),
         Event::StudyPaused { reason } => (Study, format!("the study is paused: {reason}")),
         Event::StudyResumed { reason } => (Study, format!("the study is resumed: {reason}")),
