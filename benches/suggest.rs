@@ -74,7 +74,13 @@ fn history(space: &Space, length: u64) -> Vec<Trial> {
 }
 
 fn suggest(criterion: &mut Criterion) {
-    for (name, space) in [("tpe", continuous_space()), ("tpe-independent", continuous_space()), ("random", continuous_space()), ("grid", space())] {
+    for (name, space) in [
+        ("tpe", continuous_space()),
+        ("gp", continuous_space()),
+        ("tpe-independent", continuous_space()),
+        ("random", continuous_space()),
+        ("grid", space()),
+    ] {
         let mut group = criterion.benchmark_group(format!("suggest/{name}"));
         group.warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(3)).sample_size(30);
         let sampler = sampler(name, &space);

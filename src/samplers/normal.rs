@@ -41,6 +41,33 @@ fn log_cdf_far(z: f64) -> f64 {
     -0.5 * z * z - LN_ROOT_TWO_PI - (-z).ln() + (-inverse * (1.0 - 3.0 * inverse * (1.0 - 5.0 * inverse))).ln_1p()
 }
 
+/// `ln Phi(z)`.
+pub(super) fn log_cdf(z: f64) -> f64 {
+    if z < -30.0 { log_cdf_far(z) } else { cdf(z).ln() }
+}
+
+/// `Phi(z)`.
+fn cdf(z: f64) -> f64 {
+    0.5 * libm::erfc(-z / SQRT_2)
+}
+
+/// `ln(phi(z) + z Phi(z))`: the logarithm of expected improvement per unit of deviation, without underflow (Ament et al.
+/// 2023, "Unexpected improvements to expected improvement", equation 9).
+pub(super) fn log_expected_improvement(z: f64) -> f64 {
+    if z > -1.0 {
+        return ((-0.5 * z * z - LN_ROOT_TWO_PI).exp() + z * cdf(z)).ln();
+    }
+    // phi(z) (1 + z Phi(z) / phi(z)); the ratio is -(Mills' ratio), close to -1 / z for large |z|.
+    let scaled = if z > -25.0 {
+        let mills = (0.5 * z * z + LN_ROOT_TWO_PI).exp() * cdf(z);
+        (1.0 + z * mills).max(f64::MIN_POSITIVE).ln()
+    } else {
+        let inverse = 1.0 / (z * z);
+        inverse.ln() + (-3.0 * inverse * (1.0 - 5.0 * inverse)).ln_1p()
+    };
+    -0.5 * z * z - LN_ROOT_TWO_PI + scaled
+}
+
 /// A draw from the standard normal distribution (Box and Muller).
 pub(super) fn draw(rng: &mut StreamRng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
@@ -91,6 +118,7 @@ mod tests {
             assert!((log_mass(low, high) - value).abs() < 1e-11 * f64::abs(value), "{low} {high}: {}", log_mass(low, high));
         }
         assert!((log_mass(-40.0, -35.0) - (log_cdf_far(-35.0))).abs() < 1e-12);
+        assert!((log_cdf_far(-30.0) - cdf(-30.0).ln()).abs() < 1e-9);
         assert!((log_mass(-0.3, 0.7) - log_mass(-0.7, 0.3)).abs() < 1e-14);
     }
 
@@ -101,6 +129,16 @@ mod tests {
             let wide = log_mass(middle - 0.005_001, middle + 0.005_001);
             assert!((wide - narrow - (0.005_001f64 / 0.004_999).ln()).abs() < 1e-7, "{middle}");
         }
+    }
+
+    #[test]
+    fn improvement_is_smooth_from_one_branch_to_the_next() {
+        for edge in [-1.0, -25.0] {
+            let (left, right) = (log_expected_improvement(edge - 1e-9), log_expected_improvement(edge + 1e-9));
+            assert!((left - right).abs() < 1e-5, "{edge}: {left} {right}");
+        }
+        assert!((log_expected_improvement(0.0) - (1.0 / (2.0 * PI).sqrt()).ln()).abs() < 1e-12);
+        assert!((log_expected_improvement(10.0) - 10f64.ln()).abs() < 1e-9);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The design of a study's first trials: a Latin hypercube that needs no memory.
 
+use std::convert::Infallible;
+
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -8,6 +10,19 @@ use crate::params::Params;
 use crate::seed::StreamRng;
 use crate::space::{Dimension, Space};
 use crate::trial::TrialNumber;
+
+/// The point of a start-up trial, by a design of `startup` trials.
+pub(super) fn point(ask: &Ask<'_>, startup: u64, rng: &mut StreamRng) -> Params {
+    let stratified = is_wide(ask.space);
+    let drawn = ask.space.assemble(ask.fixed, |dimension, _| {
+        let unit = if stratified { unit(dimension, ask, startup, rng) } else { rng.random() };
+        Ok::<_, Infallible>(dimension.distribution.from_unit(unit))
+    });
+    match drawn {
+        Ok(params) => params,
+        Err(impossible) => match impossible {},
+    }
+}
 
 /// Whether free draws hardly ever repeat a point. Where they do, whoever asks again for a point that was not tried yet
 /// must not be sent to the same part of every axis each time.

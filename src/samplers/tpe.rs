@@ -3,8 +3,6 @@
 mod parzen;
 mod rules;
 
-use rand::RngExt as _;
-
 use self::parzen::Mixture;
 use self::rules::{GoodWeights, Rules, weights_by_age};
 use super::cube::{Cube, Point};
@@ -185,13 +183,7 @@ impl Sampler for Tpe {
         if informed >= self.startup_trials.max(1) {
             return Ok(Some(self.learned(ask, rng)));
         }
-        let stratified = start::is_wide(ask.space);
-        ask.space
-            .assemble(ask.fixed, |dimension, _| {
-                let unit = if stratified { start::unit(dimension, ask, self.startup_trials, rng) } else { rng.random() };
-                Ok(dimension.distribution.from_unit(unit))
-            })
-            .map(Some)
+        Ok(Some(start::point(ask, self.startup_trials, rng)))
     }
 }
 

@@ -1,0 +1,202 @@
+//! Lengths, variance and noise of the process: the most likely ones given the data and a prior (MAP), by Rprop.
+
+use super::kernel::{Lengths, correlation, slope, square};
+use super::matrix::{Matrix, dot};
+use crate::samplers::cube::Cube;
+
+/// Steps of the climb. It converges in 20 to 40.
+const STEPS: usize = 40;
+/// Limits of the logarithms: lengths, variance, noise.
+const LENGTH: (f64, f64) = (-4.0, 4.0);
+const VARIANCE: (f64, f64) = (-4.0, 4.0);
+const NOISE: (f64, f64) = (-13.8, 0.7);
+
+/// The posterior's mode for warped losses `targets` at `points`.
+pub(super) fn fit(cube: &Cube, points: &[&[f64]], targets: &[f64]) -> Lengths {
+    let posterior = Posterior::new(cube, points, targets);
+    let dimensions = cube.axes.len();
+    let mut best: Option<(f64, Vec<f64>)> = None;
+    // From the prior's centre with little and with much noise: the two modes that small histories have.
+    for noise in [-7.0, -1.5] {
+        let mut start = vec![posterior.length_centre; dimensions];
+        start.extend([0.0, noise]);
+        let (value, found) = posterior.climb(start);
+        if best.as_ref().is_none_or(|(most, _)| value > *most) {
+            best = Some((value, found));
+        }
+    }
+    let found = best.map_or_else(|| vec![0.0; dimensions + 2], |(_, found)| found);
+    lengths(&found)
+}
+
+fn lengths(logarithms: &[f64]) -> Lengths {
+    let (axes, rest) = logarithms.split_at(logarithms.len() - 2);
+    Lengths { inverse_squares: axes.iter().map(|length| (-2.0 * length).exp()).collect(), variance: rest[0].exp(), noise: rest[1].exp() }
+}
+
+struct Posterior<'a> {
+    targets: &'a [f64],
+    /// An axis each: squared distances of the pairs (row above column), rows one after the other.
+    squares: Vec<Vec<f64>>,
+    length_centre: f64,
+}
+
+impl<'a> Posterior<'a> {
+    #[expect(clippy::cast_precision_loss, reason = "a number of axes")]
+    fn new(cube: &Cube, points: &[&[f64]], targets: &'a [f64]) -> Self {
+        let pairs = |index: usize| {
+            let kind = cube.axes[index].kind;
+            (0..points.len()).flat_map(move |row| (0..row).map(move |column| square(kind, points[row][index], points[column][index]))).collect()
+        };
+        let squares = (0..cube.axes.len()).map(pairs).collect();
+        // Distances grow with the root of the number of axes, and so does the length that keeps them alike.
+        let length_centre = (0.35 * (cube.axes.len().max(1) as f64).sqrt()).ln();
+        Posterior { targets, squares, length_centre }
+    }
+
+    /// Rprop: every coordinate has a step of its own, which grows while its slope keeps its sign and halves when it turns.
+    fn climb(&self, mut at: Vec<f64>) -> (f64, Vec<f64>) {
+        let mut steps = vec![0.3; at.len()];
+        let mut last = vec![0.0; at.len()];
+        let mut best = (f64::NEG_INFINITY, at.clone());
+        for _ in 0..STEPS {
+            let Some((value, slopes)) = self.value_and_slopes(&at) else { break };
+            if value > best.0 {
+                best = (value, at.clone());
+            }
+            for (index, slope) in slopes.iter().enumerate() {
+                let turned = last[index] * slope;
+                if turned > 0.0 {
+                    steps[index] = f64::min(steps[index] * 1.25, 1.0);
+                } else if turned < 0.0 {
+                    steps[index] *= 0.5;
+                }
+                last[index] = *slope;
+                if *slope != 0.0 {
+                    let (low, high) = limits(index, at.len());
+                    at[index] = (at[index] + slope.signum() * steps[index]).clamp(low, high);
+                }
+            }
+            if steps.iter().all(|step| *step < 0.01) {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Logarithm of the posterior (up to a constant), and its slopes.
+    fn value_and_slopes(&self, at: &[f64]) -> Option<(f64, Vec<f64>)> {
+        let Lengths { inverse_squares, variance, noise } = lengths(at);
+        let size = self.targets.len();
+        let mut distances = vec![0.0; size * size.saturating_sub(1) / 2];
+        for (squares, scale) in self.squares.iter().zip(&inverse_squares) {
+            for (distance, square) in distances.iter_mut().zip(squares) {
+                *distance += scale * square;
+            }
+        }
+        let mut covariance = Matrix::new(size);
+        let mut pair = 0;
+        for row in 0..size {
+            let cells = covariance.row_mut(row);
+            for cell in &mut cells[..row] {
+                *cell = variance * correlation(distances[pair]);
+                pair += 1;
+            }
+            cells[row] = variance * (1.0 + 1e-8) + noise;
+        }
+        let factor = covariance.factor()?;
+        let half = factor.inverse_of_factor();
+        let whitened = half.times(self.targets);
+        let weights = half.transposed_times(&whitened);
+        let log_determinant: f64 = (0..size).map(|row| factor.row(row)[row].ln()).sum();
+        let mut value = -0.5 * dot(&whitened, &whitened) - log_determinant;
+        let inverse = half.gram();
+        // Half the trace of (weights weights^T - inverse) times the derivative of the covariance: pairs count twice.
+        let mut by_variance = 0.0;
+        let mut by_noise = 0.0;
+        let mut pulls = distances;
+        let mut pair = 0;
+        for row in 0..size {
+            let own = inverse.row(row);
+            for column in 0..row {
+                let pull = weights[row] * weights[column] - own[column];
+                by_variance += pull * covariance.row(row)[column];
+                pulls[pair] = pull * variance * slope(pulls[pair]);
+                pair += 1;
+            }
+            let pull = 0.5 * (weights[row] * weights[row] - own[row]);
+            by_variance += pull * variance;
+            by_noise += pull * noise;
+        }
+        let mut slopes: Vec<f64> = self.squares.iter().zip(&inverse_squares).map(|(squares, scale)| scale * dot(squares, &pulls)).collect();
+        slopes.extend([by_variance, by_noise]);
+        for (index, logarithm) in at.iter().enumerate() {
+            let (centre, deviation) = self.prior(index, at.len());
+            let off = (logarithm - centre) / deviation;
+            value -= 0.5 * off * off;
+            slopes[index] -= off / deviation;
+        }
+        value.is_finite().then_some((value, slopes))
+    }
+
+    /// Normal priors of the logarithms.
+    fn prior(&self, index: usize, count: usize) -> (f64, f64) {
+        match count - index {
+            1 => (0.01f64.ln(), 2.0),
+            2 => (0.0, 1.0),
+            _ => (self.length_centre, 1.0),
+        }
+    }
+}
+
+fn limits(index: usize, count: usize) -> (f64, f64) {
+    match count - index {
+        1 => NOISE,
+        2 => VARIANCE,
+        _ => LENGTH,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samplers::conformance::dimension;
+    use crate::space::{Distribution, Scale, Space};
+
+    fn cube(axes: usize) -> Cube {
+        let axis = || Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap();
+        Cube::new(&Space::new((0..axes).map(|index| dimension(&format!("x{index}"), axis(), &[])).collect()).unwrap())
+    }
+
+    fn points(count: u32) -> Vec<Vec<f64>> {
+        (0..count).map(|index| vec![(f64::from(index) * 0.618_034).fract(), (f64::from(index) * 0.754_878).fract()]).collect()
+    }
+
+    #[test]
+    fn slopes_are_those_of_the_value() {
+        let (cube, points) = (cube(2), points(12));
+        let targets: Vec<f64> = points.iter().map(|point| (5.0 * point[0]).sin() + point[1]).collect();
+        let slices: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
+        let posterior = Posterior::new(&cube, &slices, &targets);
+        let at = [-0.4, 0.3, 0.2, -3.0];
+        let (_, slopes) = posterior.value_and_slopes(&at).unwrap();
+        for index in 0..at.len() {
+            let value = |by: f64| {
+                let mut moved = at;
+                moved[index] += by;
+                posterior.value_and_slopes(&moved).unwrap().0
+            };
+            let numeric = (value(1e-5) - value(-1e-5)) / 2e-5;
+            assert!((slopes[index] - numeric).abs() < 1e-4 * numeric.abs().max(1.0), "{index}: {} {numeric}", slopes[index]);
+        }
+    }
+
+    #[test]
+    fn an_axis_that_does_not_matter_gets_a_long_length() {
+        let (cube, points) = (cube(2), points(40));
+        let targets: Vec<f64> = points.iter().map(|point| (6.0 * point[0]).sin()).collect();
+        let found = fit(&cube, &points.iter().map(Vec::as_slice).collect::<Vec<_>>(), &targets);
+        assert!(found.inverse_squares[0] > 10.0 * found.inverse_squares[1], "{found:?}");
+        assert!(found.noise < 1e-3, "{found:?}");
+    }
+}

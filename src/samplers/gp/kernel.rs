@@ -1,0 +1,50 @@
+//! The kernel: Matern 5/2 with a length for each axis, choices alike or not, inactive axes at a fixed distance.
+
+use crate::samplers::cube::{AxisKind, Cube};
+
+/// Squared distance on an axis between a point that is active there and one that is not.
+const HALF_INACTIVE: f64 = 0.25;
+
+const ROOT_FIVE: f64 = 2.236_067_977_499_79;
+
+/// What the fit finds out.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Lengths {
+    /// `1 / length^2`, an axis each.
+    pub inverse_squares: Vec<f64>,
+    /// Variance of the process.
+    pub variance: f64,
+    /// Variance of the noise.
+    pub noise: f64,
+}
+
+/// Squared distance of two positions on an axis.
+pub(super) fn square(kind: AxisKind, a: f64, b: f64) -> f64 {
+    match (a.is_nan(), b.is_nan()) {
+        (true, true) => 0.0,
+        (true, false) | (false, true) => HALF_INACTIVE,
+        (false, false) => match kind {
+            AxisKind::Choice(_) => f64::from(a != b),
+            _ => (a - b) * (a - b),
+        },
+    }
+}
+
+/// The Matern 5/2 correlation at the squared scaled distance.
+pub(super) fn correlation(square: f64) -> f64 {
+    let scaled = ROOT_FIVE * square.sqrt();
+    (1.0 + scaled + 5.0 / 3.0 * square) * (-scaled).exp()
+}
+
+/// `-2` times the derivative of the correlation by the squared distance.
+pub(super) fn slope(square: f64) -> f64 {
+    let scaled = ROOT_FIVE * square.sqrt();
+    5.0 / 3.0 * (1.0 + scaled) * (-scaled).exp()
+}
+
+impl Lengths {
+    /// Squared scaled distance of two points.
+    pub fn distance(&self, cube: &Cube, a: &[f64], b: &[f64]) -> f64 {
+        cube.axes.iter().zip(&self.inverse_squares).zip(a.iter().zip(b)).map(|((axis, scale), (a, b))| scale * square(axis.kind, *a, *b)).sum()
+    }
+}

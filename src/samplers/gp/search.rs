@@ -1,0 +1,182 @@
+//! Where the promise of a process is largest: many draws, and climbs from the best of them.
+
+use std::collections::HashSet;
+
+use rand::RngExt as _;
+
+use super::process::Process;
+use crate::samplers::cube::{AxisKind, Cube, Point};
+use crate::samplers::normal::draw;
+use crate::seed::StreamRng;
+
+/// Draws anywhere, and draws around the best points of the data.
+const ANYWHERE: usize = 400;
+const AROUND: usize = 300;
+/// How many of the best points the latter surround.
+const BEST: usize = 5;
+/// Climbs, and steps of one of them.
+const CLIMBS: usize = 5;
+const STEPS: usize = 25;
+/// Alternatives of one choice that a climb looks at.
+const ALTERNATIVES: usize = 10;
+
+/// What the search needs to know.
+pub(super) struct Search<'a> {
+    /// The axes.
+    pub cube: &'a Cube,
+    /// The model, pending trials believed.
+    pub process: &'a Process<'a>,
+    /// The mean to be improved on.
+    pub incumbent: f64,
+    /// Positions that are given.
+    pub fixed: &'a [f64],
+    /// Best points of the data first.
+    pub best: Vec<&'a [f64]>,
+    /// Points that were tried or are being tried.
+    pub taken: HashSet<Vec<u64>>,
+}
+
+/// A point as a key of a set.
+pub(super) fn key(point: &[f64]) -> Vec<u64> {
+    point.iter().map(|position| if position.is_nan() { u64::MAX } else { position.to_bits() }).collect()
+}
+
+impl Search<'_> {
+    /// The most promising point that is not taken; a draw if all that are found are.
+    pub fn run(&self, rng: &mut StreamRng) -> Point {
+        let mut found: Vec<(f64, Point)> = Vec::with_capacity(ANYWHERE + AROUND);
+        for index in 0..ANYWHERE + AROUND {
+            let point = if index < ANYWHERE || self.best.is_empty() {
+                self.anywhere(rng)
+            } else {
+                self.around(self.best[index % BEST.min(self.best.len())], rng)
+            };
+            found.push((self.promise(&point), point));
+        }
+        sort(&mut found);
+        found.dedup_by(|a, b| key(&a.1) == key(&b.1));
+        let climbed: Vec<(f64, Point)> = found.iter().take(CLIMBS).map(|(promise, point)| self.climb(*promise, point.clone(), rng)).collect();
+        found.extend(climbed);
+        sort(&mut found);
+        let free = found.into_iter().find(|(_, point)| !self.taken.contains(&key(point)));
+        free.map_or_else(|| self.anywhere(rng), |(_, point)| point)
+    }
+
+    fn promise(&self, point: &[f64]) -> f64 {
+        self.process.promise(point, self.incumbent)
+    }
+
+    fn anywhere(&self, rng: &mut StreamRng) -> Point {
+        self.cube.walk(self.fixed, |index| random_position(self.cube.axes[index].kind, rng))
+    }
+
+    /// A point near `base`: some axes moved, by a step whose size is drawn too.
+    #[expect(clippy::cast_precision_loss, reason = "a number of axes")]
+    fn around(&self, base: &[f64], rng: &mut StreamRng) -> Point {
+        let share = (2.0 / base.len().max(1) as f64).max(0.25);
+        let reach = [0.25, 0.1, 0.03, 0.01][rng.random_range(0..4)];
+        self.cube.walk(self.fixed, |index| {
+            let kind = self.cube.axes[index].kind;
+            if base[index].is_nan() || matches!(kind, AxisKind::Choice(_)) && rng.random::<f64>() < 0.5 * share {
+                return random_position(kind, rng);
+            }
+            let moves = !matches!(kind, AxisKind::Choice(_)) && rng.random::<f64>() < share;
+            if moves { (base[index] + reach * draw(rng)).clamp(0.0, 1.0) } else { base[index] }
+        })
+    }
+
+    /// Uphill from `point`: numbers along their slopes, then choices and neighbouring cells one by one, in turns.
+    fn climb(&self, mut promise: f64, mut point: Point, rng: &mut StreamRng) -> (f64, Point) {
+        for _ in 0..2 {
+            let before = promise;
+            let slid = self.slide(point.clone());
+            let slid = self.cube.walk(self.fixed, |index| slid[index]);
+            let slid_promise = self.promise(&slid);
+            if slid_promise > promise {
+                (promise, point) = (slid_promise, slid);
+            }
+            for index in 0..point.len() {
+                for position in self.alternatives(index, point[index], rng) {
+                    let changed = self.with(&point, index, position, rng);
+                    let changed_promise = self.promise(&changed);
+                    if changed_promise > promise {
+                        (promise, point) = (changed_promise, changed);
+                    }
+                }
+            }
+            if promise - before < 1e-3 {
+                break;
+            }
+        }
+        (promise, point)
+    }
+
+    /// Rprop along the axes of numbers that are free.
+    fn slide(&self, mut at: Point) -> Point {
+        let mut steps = vec![0.05; at.len()];
+        let mut last = vec![0.0; at.len()];
+        let mut best = (f64::NEG_INFINITY, at.clone());
+        for _ in 0..STEPS {
+            let (promise, slopes) = self.process.promise_and_slopes(&at, self.incumbent);
+            if promise > best.0 {
+                best = (promise, at.clone());
+            }
+            for (index, slope) in slopes.iter().enumerate() {
+                if *slope == 0.0 || !slope.is_finite() || at[index].is_nan() || !self.fixed[index].is_nan() {
+                    continue;
+                }
+                let turned: f64 = last[index] * slope;
+                if turned > 0.0 {
+                    steps[index] = f64::min(steps[index] * 1.3, 0.2);
+                } else if turned < 0.0 {
+                    steps[index] *= 0.4;
+                }
+                last[index] = *slope;
+                at[index] = (at[index] + slope.signum() * steps[index]).clamp(0.0, 1.0);
+            }
+            if steps.iter().all(|step| *step < 1e-4) {
+                break;
+            }
+        }
+        best.1
+    }
+
+    /// Other positions of an axis of choices or cells.
+    #[expect(clippy::cast_precision_loss, reason = "an index of a list")]
+    fn alternatives(&self, index: usize, position: f64, rng: &mut StreamRng) -> Vec<f64> {
+        if position.is_nan() || !self.fixed[index].is_nan() {
+            return Vec::new();
+        }
+        let axis = &self.cube.axes[index];
+        match axis.kind {
+            AxisKind::Choice(count) if count <= ALTERNATIVES => (0..count).map(|choice| choice as f64).filter(|choice| *choice != position).collect(),
+            AxisKind::Choice(count) => (0..ALTERNATIVES).map(|_| rng.random_range(0..count) as f64).collect(),
+            _ => {
+                let Some((low, high)) = axis.cell(position) else { return Vec::new() };
+                [low - 1e-9, high + 1e-9].into_iter().filter(|beyond| (0.0..=1.0).contains(beyond)).map(|beyond| axis.snap(beyond)).collect()
+            }
+        }
+    }
+
+    /// `point` with another position on one axis; what becomes active by that is drawn.
+    fn with(&self, point: &[f64], changed: usize, position: f64, rng: &mut StreamRng) -> Point {
+        self.cube.walk(self.fixed, |index| match point[index] {
+            _ if index == changed => position,
+            old if old.is_nan() => random_position(self.cube.axes[index].kind, rng),
+            old => old,
+        })
+    }
+}
+
+fn sort(found: &mut [(f64, Point)]) {
+    // Stable, so that equal promises keep the order of their draws.
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an index of a list")]
+fn random_position(kind: AxisKind, rng: &mut StreamRng) -> f64 {
+    match kind {
+        AxisKind::Choice(count) => rng.random_range(0..count) as f64,
+        _ => rng.random(),
+    }
+}
