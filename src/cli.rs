@@ -9,6 +9,7 @@ mod continue_trial;
 mod curves;
 mod devices;
 mod diff;
+mod doctor;
 mod enqueue;
 mod exit;
 mod explain;
@@ -42,6 +43,7 @@ mod train;
 mod trial_json;
 mod trial_words;
 mod trials;
+mod waiting;
 mod watch;
 
 use std::ffi::OsString;
@@ -169,6 +171,8 @@ pub enum Verb {
     AskTell(ask_tell::AskTellArguments),
     /// List the devices of this machine and which of them can be used
     Devices(devices::DevicesArguments),
+    /// Check the store, its studies and this machine
+    Doctor(doctor::DoctorArguments),
     /// List samplers, pruners or tasks with their options
     List(list::ListArguments),
     /// Print the JSON Schema of the study file, for editors
@@ -273,6 +277,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Kill(arguments) => kill::kill(arguments, console),
         Verb::AskTell(arguments) => ask_tell::ask_tell(arguments, console),
         Verb::Devices(arguments) => devices::devices(arguments, console),
+        Verb::Doctor(arguments) => doctor::doctor(arguments, console),
         Verb::List(arguments) => list::list(arguments, console),
         Verb::Schema => schema::schema(console),
         Verb::Completions(arguments) => completions::completions(arguments, console),

@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
+use super::waiting::Waiting;
 use crate::config::{self, Look};
 use crate::params::Params;
 use crate::paths;
@@ -65,7 +66,10 @@ pub fn prepare_data(spec: &StudySpec, console: &Console) -> Result<Vec<String>, 
     values.extend(middle.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
     let store = std::path::absolute(&console.store)?;
     let job = Job::Prepare { arguments: values, data: data.clone(), cache: paths::data_cache(spec, &store) };
-    let answer = errand::run(&own_program(), job, &mut |_: Progress| {})?;
+    let waiting = Waiting::start("reading and tokenising the data", console);
+    let answer = errand::run(&own_program(), job, &mut |_: Progress| {});
+    drop(waiting);
+    let answer = answer?;
     let answer = answer.unwrap_or_default();
     let findings = answer.get("findings").and_then(serde_json::Value::as_array).cloned().unwrap_or_default();
     Ok(findings.iter().filter_map(|finding| finding.get("message")?.as_str().map(str::to_owned)).collect())

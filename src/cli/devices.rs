@@ -31,13 +31,13 @@ struct Listing {
 
 /// A device of this machine; what it does not tell is left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-struct Found {
+pub struct Found {
     /// Its name in the study file; a GPU that CUDA hides has none.
-    name: Option<String>,
+    pub name: Option<String>,
     /// What it is.
     description: String,
     /// Whether the built-in trainer of this binary can use it.
-    usable: bool,
+    pub usable: bool,
     /// One sentence about that.
     note: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,6 +63,21 @@ struct Found {
 
 /// Lists the devices.
 pub fn devices(arguments: &DevicesArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let (devices, no_gpus) = found();
+    match OutputForm::from(arguments.json) {
+        OutputForm::Json => console.json(&Listing { version: VERSION, devices })?,
+        OutputForm::Text => {
+            console.table(&columns(&devices))?;
+            if let Some(why) = no_gpus {
+                console.say(&format!("no NVIDIA GPU is listed: {why}"));
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Everything that is there, and why no GPU is listed, where there is something to say about that.
+pub fn found() -> (Vec<Found>, Option<String>) {
     let machine = glance(std::env::var("CUDA_VISIBLE_DEVICES").ok().as_deref());
     let mut devices = vec![processor(&machine.processor)];
     devices.extend(ndarray());
@@ -78,16 +93,7 @@ pub fn devices(arguments: &DevicesArguments, console: &mut Console) -> Result<Ex
             said
         }
     };
-    match OutputForm::from(arguments.json) {
-        OutputForm::Json => console.json(&Listing { version: VERSION, devices })?,
-        OutputForm::Text => {
-            console.table(&columns(&devices))?;
-            if let Some(why) = no_gpus {
-                console.say(&format!("no NVIDIA GPU is listed: {why}"));
-            }
-        }
-    }
-    Ok(Exit::Done)
+    (devices, no_gpus)
 }
 
 fn columns(devices: &[Found]) -> Vec<Column> {

@@ -15,6 +15,8 @@ pub enum Exit {
     Done,
     /// A mistake of hpsearch's own.
     Internal,
+    /// Something that `doctor` looked at is broken.
+    Broken,
     /// The command line or the study file is wrong.
     Usage,
     /// The budget ended without a completed trial.
@@ -36,7 +38,7 @@ impl Exit {
     pub fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
-            Exit::Internal => 1,
+            Exit::Internal | Exit::Broken => 1,
             Exit::Usage => 2,
             Exit::NoCompletedTrial => 3,
             Exit::FailureLimit => 4,

@@ -8,6 +8,7 @@ use super::best::{checkpoint_of_value, value_step};
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::named_study;
+use super::waiting::Waiting;
 use crate::config::full_trial;
 use crate::export::{self, ExportError, Exported, Recipe};
 use crate::metric::Metrics;
@@ -96,7 +97,10 @@ fn measure_on_test(spec: &StudySpec, trial: &Trial, checkpoint: Option<&Path>, c
         cache: paths::data_cache(spec, &store),
         device: crate::device::Device::Cpu,
     };
-    let answer = errand::run(&own_program(), job, &mut |_| {})?.unwrap_or_default();
+    let waiting = Waiting::start("measuring on the test split", console);
+    let answer = errand::run(&own_program(), job, &mut |_| {});
+    drop(waiting);
+    let answer = answer?.unwrap_or_default();
     let measured: Metrics = serde_json::from_value(answer)?;
     Ok(measured.iter().map(|(name, value)| (test_name(name), value)).collect())
 }

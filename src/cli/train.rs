@@ -8,6 +8,7 @@ use clap::Args;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::export::directory_of;
+use super::waiting::Waiting;
 use crate::export::{self, Exported, Recipe};
 use crate::metric::{Metrics, Score};
 use crate::params::Params;
@@ -15,7 +16,7 @@ use crate::reporters::wording::number;
 use crate::runner::errand::{self, Progress};
 use crate::runner::process::own_program;
 use crate::space::Space;
-use crate::study::{Program, StudySpec, ValueRule};
+use crate::study::{Program, StepClock, StudySpec, ValueRule};
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
 use crate::wire::{Job, TrainJob, TrialJob};
@@ -72,15 +73,22 @@ fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Consol
     let mut reports: Vec<Report> = Vec::new();
     let mut saved = None;
     let job = job(recipe, scratch);
-    errand::run(&own_program(), job, &mut |progress| match progress {
+    let waiting = Waiting::start("training", console);
+    let length = length(recipe);
+    let trained = errand::run(&own_program(), job, &mut |progress| match progress {
         Progress::Checkpoint { path, .. } => saved = Some(path),
         Progress::Report { step, metrics } => {
             let Some(value) = metrics.get(&recipe.metric) else { return };
-            console.say(&format!("{} {step}: {} {}", recipe.clock.as_str(), recipe.metric, number(value)));
+            waiting.say(&format!("{} {step}: {} {}", recipe.clock.as_str(), recipe.metric, number(value)), console);
+            if let Some(length) = length {
+                waiting.at(step, length);
+            }
             reports.push(Report { step, value, metrics, checkpoint: saved.take() });
         }
         Progress::Line(_) | Progress::Text(_) => {}
-    })?;
+    });
+    drop(waiting);
+    trained?;
     let chosen = match recipe.rule {
         ValueRule::Last => reports.last(),
         ValueRule::Best => reports.iter().min_by_key(|report| Score::new(recipe.direction, report.value)),
@@ -104,6 +112,18 @@ fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Consol
     };
     console.say(&format!("{} {}{compared}; written to {}", recipe.metric, number(report.value), shown(target)));
     Ok(Exit::Done)
+}
+
+/// How many clock values the training has, where the file says so.
+fn length(recipe: &Recipe) -> Option<u64> {
+    let argument = match recipe.clock {
+        StepClock::Epoch => "num_train_epochs",
+        StepClock::Step => "max_steps",
+        StepClock::Samples => return None,
+    };
+    let value = recipe.trainer_arguments().get(argument)?.as_f64()?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a bar needs no more")]
+    (value >= 1.0).then_some(value as u64)
 }
 
 fn job(recipe: &Recipe, scratch: &Path) -> Job {

@@ -10,8 +10,11 @@ mod optuna;
 mod outcomes;
 mod pages;
 mod read;
+mod soundness;
 mod trials;
 mod write;
+
+pub use soundness::sqlite_version;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -96,7 +96,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("signal_hook", &["runner/signals", "cli/output", "cli/run", "tui"]),
     ("crossbeam_channel", &["runner", "worker", "cli/run"]),
     // Storage asks what file system a directory is on.
-    ("rustix", &["processes", "worker", "storage/sqlite/filesystem", "tui", "cli/run"]),
+    ("rustix", &["processes", "worker", "storage/sqlite/filesystem", "tui", "cli/run", "cli/doctor"]),
     ("toml", &["config", "reporters/wording", "export/recipe", "cli/train", "cli/enqueue"]),
     ("annotate_snippets", &["config/diagnostic"]),
     ("strsim", &["arguments", "config", "policy", "query", "cli"]),

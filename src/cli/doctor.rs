@@ -1,0 +1,125 @@
+//! `hpsearch doctor`: whether everything that studies need is in order, and what to do about what is not.
+
+mod machine;
+mod studies;
+
+use std::io::Write;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::OutputForm;
+use super::console::Console;
+use super::exit::{Exit, Failure};
+use super::trial_json::VERSION;
+use crate::reporters::wording::{count, one_line};
+use crate::tui::Palette;
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch doctor
+  hpsearch doctor --store /data/hpsearch.db
+  hpsearch doctor --json | jq '.findings[] | select(.state != \"ok\")'
+
+Exit code 1 says that something is broken; warnings alone are exit code 0.
+A large store takes a while: every page of it is read.";
+
+/// What `hpsearch doctor` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct DoctorArguments {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How something was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    /// In order.
+    Ok,
+    /// It works, and should be looked at.
+    Warning,
+    /// Studies cannot run like this, or have lost something.
+    Broken,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            State::Ok => "ok",
+            State::Warning => "warning",
+            State::Broken => "broken",
+        }
+    }
+
+    /// The colour of its word: green, yellow, red.
+    fn code(self) -> u8 {
+        match self {
+            State::Ok => 32,
+            State::Warning => 33,
+            State::Broken => 31,
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Finding {
+    /// What was looked at.
+    check: &'static str,
+    state: State,
+    /// One sentence.
+    message: String,
+    /// What to do, unless all is well.
+    next: Option<String>,
+}
+
+impl Finding {
+    fn ok(check: &'static str, message: impl Into<String>) -> Self {
+        Finding { check, state: State::Ok, message: message.into(), next: None }
+    }
+
+    fn warning(check: &'static str, message: impl Into<String>, next: impl Into<String>) -> Self {
+        Finding { check, state: State::Warning, message: message.into(), next: Some(next.into()) }
+    }
+
+    fn broken(check: &'static str, message: impl Into<String>, next: impl Into<String>) -> Self {
+        Finding { check, state: State::Broken, message: message.into(), next: Some(next.into()) }
+    }
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    version: u32,
+    findings: &'a [Finding],
+}
+
+/// Looks at everything.
+pub fn doctor(arguments: &DoctorArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let mut findings = machine::findings(console);
+    findings.extend(studies::findings(console)?);
+    match OutputForm::from(arguments.json) {
+        OutputForm::Json => console.json(&Answer { version: VERSION, findings: &findings })?,
+        OutputForm::Text => print(&findings, console)?,
+    }
+    let is_broken = findings.iter().any(|finding| finding.state == State::Broken);
+    Ok(if is_broken { Exit::Broken } else { Exit::Done })
+}
+
+fn print(findings: &[Finding], console: &mut Console) -> Result<(), Failure> {
+    let palette = console.look.palette;
+    for finding in findings {
+        let word = format!("{:<8}", finding.state.word());
+        let word = if palette == Palette::Colours { format!("\x1b[{}m{word}\x1b[0m", finding.state.code()) } else { word };
+        writeln!(console.out, "{word}{:<10}{}", finding.check, one_line(&finding.message))?;
+        if let Some(next) = &finding.next {
+            writeln!(console.out, "{:18}{next}", "")?;
+        }
+    }
+    let number = |state: State| findings.iter().filter(|finding| finding.state == state).count() as u64;
+    let (warnings, broken) = (number(State::Warning), number(State::Broken));
+    writeln!(console.out, "\n{}, {}, {broken} broken", count(findings.len() as u64, "check"), count(warnings, "warning"))?;
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! What `doctor` finds: nothing on a sound store, and every kind of damage with the step that mends it.
+
+use std::fs;
+use std::process::Command;
+
+use hpsearch::event::Event;
+use hpsearch::storage::{Holder, Storage, Takeover};
+use hpsearch::time::Timestamp;
+use hpsearch::trial::{AttemptNumber, TrialNumber};
+use serde_json::Value as Json;
+
+use crate::verbs::{Ran, Scene};
+
+fn findings(scene: &Scene) -> (i32, Vec<Json>) {
+    let ran = Ran::of(scene.command(&["doctor", "--json"]).output().unwrap());
+    let answer: Json = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(answer["version"], 1);
+    (ran.code, answer["findings"].as_array().unwrap().clone())
+}
+
+fn of<'a>(findings: &'a [Json], check: &str) -> &'a Json {
+    findings.iter().find(|finding| finding["check"] == check).unwrap_or_else(|| panic!("no `{check}` in {findings:?}"))
+}
+
+#[test]
+fn a_sound_store_has_nothing_broken() {
+    let mut scene = Scene::digits();
+    scene.leave();
+    let (code, found) = findings(&scene);
+    assert_eq!(code, 0, "{found:?}");
+    assert_eq!(
+        (&of(&found, "soundness")["state"], &of(&found, "store")["state"], &of(&found, "directory")["state"]),
+        (&"ok".into(), &"ok".into(), &"ok".into())
+    );
+    assert!(found.iter().all(|finding| finding["state"] == "ok" || finding["next"].is_string()));
+    let said = scene.run(&["doctor"]);
+    assert!(said.out.contains("ok      soundness every table, index and reference is in order\n"), "{}", said.out);
+    assert!(said.out.ends_with(" 0 broken\n"), "{}", said.out);
+}
+
+#[test]
+fn a_damaged_store_is_broken_and_the_exit_code_says_so() {
+    let mut scene = Scene::digits();
+    scene.leave();
+    let path = scene.directory.path().join("runs/hpsearch.db");
+    // The write-ahead log goes into the file when the last connection closes.
+    let Scene { directory, store, .. } = scene;
+    drop(store);
+    let mut bytes = fs::read(&path).unwrap();
+    let page = usize::from(u16::from_be_bytes([bytes[16], bytes[17]]));
+    let middle = bytes.len() / page / 2 * page;
+    bytes[middle..middle + page].fill(0xA5);
+    fs::write(&path, bytes).unwrap();
+    let ran = Ran::of(crate::verbs::command(directory.path(), &["doctor"]).output().unwrap());
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.out.contains("broken  ") && ran.out.contains(".recover"), "{}", ran.out);
+}
+
+#[test]
+fn a_runner_that_died_and_the_process_it_left_are_found() {
+    let mut scene = Scene::digits();
+    scene.leave();
+    let mut left = Command::new("sleep").arg("60").spawn().unwrap();
+    let pid = left.id();
+    let started = hpsearch::processes::start_time(pid).unwrap();
+    let study = hpsearch::storage::StorageReader::study(&scene.store, "digits").unwrap().unwrap().id;
+    let dead = Holder { pid: u32::MAX, pid_started: 1, host: hpsearch::processes::host() };
+    let lease = scene.store.acquire(study, &dead, Timestamp(0), Takeover::IfFree).unwrap();
+    let launched = Event::AttemptLaunched { trial: TrialNumber(3), attempt: AttemptNumber(0), pid, pid_started: started };
+    scene.store.append(&lease, Timestamp(1), &[launched]).unwrap();
+    let (code, found) = findings(&scene);
+    left.kill().unwrap();
+    left.wait().unwrap();
+    assert_eq!(code, 0, "{found:?}");
+    assert!(of(&found, "runner")["message"].as_str().unwrap().contains("was left by process"), "{found:?}");
+    assert!(of(&found, "processes")["next"].as_str().unwrap().contains(&format!("`kill {pid}`")), "{found:?}");
+}
+
+#[test]
+fn without_a_store_the_doctor_says_what_makes_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let ran = Ran::of(crate::verbs::command(directory.path(), &["doctor"]).output().unwrap());
+    assert_eq!(ran.code, 0, "{}", ran.out);
+    assert!(ran.out.contains("there is none at `runs/hpsearch.db` yet: `hpsearch run` makes one"), "{}", ran.out);
+    assert!(fs::read_dir(directory.path()).unwrap().next().is_none());
+}
