@@ -10,10 +10,13 @@ mod curves;
 mod devices;
 mod diff;
 mod doctor;
+mod du;
 mod enqueue;
+mod events;
 mod exit;
 mod explain;
 mod export;
+mod export_data;
 mod extend;
 mod generate;
 mod init;
@@ -35,6 +38,7 @@ mod resume;
 mod retry;
 mod run;
 mod schema;
+mod selection;
 mod show;
 mod starter;
 mod stop;
@@ -136,10 +140,16 @@ pub enum Verb {
     Explain(explain::ExplainArguments),
     /// Compare two trials, or a changed study file with its study
     Diff(diff::DiffArguments),
+    /// Print what happened to a study, from its journal
+    Events(events::EventsArguments),
     /// Print what a trial's program printed
     Logs(logs::LogsArguments),
     /// Write the best trial's checkpoint into a directory, ready for use
     Export(export::ExportArguments),
+    /// Write the trials or their reports as CSV or JSON lines
+    ExportData(export_data::ExportDataArguments),
+    /// Tell what the store and the trials' files take on the disk
+    Du(du::DuArguments),
     /// Train one model with fixed parameters
     Train(train::TrainArguments),
     /// Use an exported model on texts
@@ -260,8 +270,11 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Plot(arguments) => plot::plot(arguments, console),
         Verb::Explain(arguments) => explain::explain(arguments, console),
         Verb::Diff(arguments) => diff::diff(arguments, console),
+        Verb::Events(arguments) => events::events(arguments, console),
         Verb::Logs(arguments) => logs::logs(arguments, console),
         Verb::Export(arguments) => export::export(arguments, console),
+        Verb::ExportData(arguments) => export_data::export_data(arguments, console),
+        Verb::Du(arguments) => du::du(arguments, console),
         Verb::Train(arguments) => train::train(arguments, console),
         Verb::Predict(arguments) => predict::predict(arguments, console),
         Verb::Generate(arguments) => generate::generate(arguments, console),
@@ -290,6 +303,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
 fn prints_long(verb: &Verb) -> bool {
     match verb {
         Verb::Logs(arguments) => !arguments.follow,
+        Verb::Events(arguments) => !arguments.follow,
         Verb::Ls(_)
         | Verb::Show(_)
         | Verb::Trials(_)
@@ -297,6 +311,7 @@ fn prints_long(verb: &Verb) -> bool {
         | Verb::Curves(_)
         | Verb::Explain(_)
         | Verb::Diff(_)
+        | Verb::Du(_)
         | Verb::Devices(_)
         | Verb::List(_)
         | Verb::Schema => true,

@@ -1,6 +1,7 @@
 //! Reporters say on a stream what happens to a study; each is one file and one line of [`REPORTERS`].
 
 mod events;
+pub mod journal;
 mod plain;
 pub mod progress;
 pub mod sparkline;

@@ -374,6 +374,8 @@ pub trait StorageReader: Send {
     /// A page of the trials that pass a filter, in an order; curves, decisions and checkpoints included. Only the page is
     /// materialised.
     fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError>;
+    /// The numbers of such a page: all that match, in the order asked for, cost little.
+    fn numbers(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<TrialNumber>, StorageError>;
     /// How many trials pass a filter.
     fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError>;
     /// The outcomes of trials that were created or changed since the cursor, by number, and the cursor to ask with next:
@@ -381,6 +383,8 @@ pub trait StorageReader: Send {
     fn outcomes(&self, study: StudyId, after: OutcomeCursor) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError>;
     /// A metric's reports by some trials, in the order asked for; no points for a trial that reported none.
     fn curves(&self, study: StudyId, metric: &str, trials: &[TrialNumber]) -> Result<Vec<Curve>, StorageError>;
+    /// The names of the parameters that the study's trials have, sorted: also those that the space no longer holds.
+    fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError>;
     /// The names of the metrics that the study's trials reported, sorted.
     fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError>;
     /// One trial.

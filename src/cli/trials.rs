@@ -1,38 +1,39 @@
-//! `hpsearch trials`: the trials of a study, best first or by number.
+//! `hpsearch trials`: the trials of a study, filtered and in any order.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 
 use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
-use super::named_study;
 use super::trial_json::{TrialJson, VERSION};
-use crate::query::{SortKey, TrialQuery};
+use super::{named_study, selection};
+use crate::query::TrialQuery;
 use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{duration, micros, number, one_line, param, shown_value};
+use crate::reporters::wording::{count, duration, micros, number, one_line, param, shown_value};
 use crate::space::Distribution;
 use crate::storage::{StorageReader, StudySummary};
 use crate::trial::Trial;
 
-/// The order of `trials`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Sort {
-    /// Best first
-    Value,
-    /// As they were created
-    Number,
-}
-
 /// What `hpsearch trials` is told.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  hpsearch trials digits --limit 10\n  hpsearch trials digits --sort number --json")]
+#[command(after_help = selection::with_filters("\
+Examples:
+  hpsearch trials digits --limit 10
+  hpsearch trials digits --where 'learning_rate>1e-3 -state:failed' --sort learning_rate
+  hpsearch trials digits --sort number --json"))]
 pub struct TrialsArguments {
     /// The study's name or file
     pub study: Option<String>,
-    /// The order
-    #[arg(long, default_value = "value")]
-    pub sort: Sort,
+    /// Only trials for which this holds (see below)
+    #[arg(long = "where", value_name = "FILTER", allow_hyphen_values = true)]
+    pub filter: Option<String>,
+    /// The order: value, number, step, seconds, state, started, a parameter or a metric
+    #[arg(long, value_name = "KEY", default_value = "value", allow_hyphen_values = true)]
+    pub sort: String,
+    /// The other way round
+    #[arg(short, long)]
+    pub reverse: bool,
     /// At most so many
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
@@ -52,17 +53,16 @@ struct Listing<'a> {
 pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
     let study = named_study::find(&reader, arguments.study.as_deref())?;
-    let order = match arguments.sort {
-        Sort::Value => SortKey::Value,
-        Sort::Number => SortKey::Number,
-    };
-    let limit = arguments.limit.unwrap_or(study.counts.total());
-    let trials = reader.trials(study.id, &TrialQuery::all(order).page(0, limit))?;
+    let filter = selection::filter(&reader, &study, arguments.filter.as_deref())?;
+    let (sort, turned) = selection::sort_key(&reader, &study, &arguments.sort)?;
+    let query = TrialQuery { filter, sort, reverse: turned != arguments.reverse, offset: 0, limit: arguments.limit.unwrap_or(u64::MAX) };
+    let trials = reader.trials(study.id, &query)?;
     match OutputForm::from(arguments.json) {
         OutputForm::Json => {
             console.json(&Listing { version: VERSION, study: &study.spec.name, trials: trials.iter().map(TrialJson::from).collect() })?;
         }
-        OutputForm::Text if trials.is_empty() => console.say("the study has no trials yet"),
+        OutputForm::Text if study.counts.total() == 0 => console.say("the study has no trials yet"),
+        OutputForm::Text if trials.is_empty() => console.say(&format!("none of {} passes", count(study.counts.total(), "trial"))),
         OutputForm::Text => console.table(&columns(&study, &trials))?,
     }
     Ok(Exit::Done)

@@ -48,7 +48,8 @@ impl Reporter for Plain {
         if let (Event::BudgetExtended { by }, Some((spec, _))) = (happening.event, &mut self.study) {
             spec.budget.extend(*by);
         }
-        if let Some(line) = line(happening) {
+        let is_best = |number| happening.view.best().is_some_and(|best| best.number == number);
+        if let Some(line) = line(happening, is_best) {
             writeln!(out, "{line}")?;
         }
         if let (Event::TrialFinished { .. }, Some((spec, started))) = (happening.event, &self.study) {
@@ -71,8 +72,8 @@ impl Reporter for Plain {
     }
 }
 
-/// The line for an event, if it is worth one.
-fn line(happening: &Happening<'_>) -> Option<String> {
+/// The line for an event, if it is worth one; `is_best` says whether a trial that is complete now is the best.
+pub(super) fn line(happening: &Happening<'_>, is_best: impl FnOnce(TrialNumber) -> bool) -> Option<String> {
     let view = happening.view;
     let line = match happening.event {
         Event::RunnerStarted { slots, .. } => {
@@ -91,7 +92,7 @@ fn line(happening: &Happening<'_>) -> Option<String> {
         Event::AttemptEnded { trial, attempt, end: AttemptEnd::Failed(_), reason } => {
             format!("trial {trial} attempt {attempt} failed: {}", reason.as_deref().unwrap_or("no reason is known"))
         }
-        Event::TrialFinished { trial, state, value, reason } => finished(view, *trial, *state, *value, reason.as_deref())?,
+        Event::TrialFinished { trial, state, value, reason } => finished(view, *trial, *state, *value, reason.as_deref(), is_best)?,
         Event::TrialHeld { trial, hold: Some(_) } => format!("trial {trial} is to pause: it saves and leaves"),
         Event::TrialHeld { trial, hold: None } => format!("trial {trial} need not pause any more"),
         Event::TrialContinued { trial, until, .. } => format!("trial {trial} goes on past its end, to step {until}"),
@@ -106,13 +107,20 @@ fn line(happening: &Happening<'_>) -> Option<String> {
     Some(one_line(&line))
 }
 
-fn finished(view: &StudyView, number: TrialNumber, state: TrialState, value: Option<f64>, reason: Option<&str>) -> Option<String> {
+fn finished(
+    view: &StudyView,
+    number: TrialNumber,
+    state: TrialState,
+    value: Option<f64>,
+    reason: Option<&str>,
+    is_best: impl FnOnce(TrialNumber) -> bool,
+) -> Option<String> {
     let trial = view.trial(number)?;
     let spent = duration(micros(trial.busy_micros));
     let because = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
     Some(match state {
         TrialState::Complete => {
-            let new_best = if view.best().is_some_and(|best| best.number == number) { ", new best" } else { "" };
+            let new_best = if is_best(number) { ", new best" } else { "" };
             let step = view.value_step(trial).map(|step| format!(" at step {step}")).unwrap_or_default();
             format!("trial {number} complete with {}{step} in {spent}{new_best}{because}", said(value))
         }
@@ -228,7 +236,7 @@ mod tests {
     fn rungs_and_pauses_are_told_and_reports_are_not() {
         let spec = StudySpec::new("digits", "loss", Direction::Minimize, Space::default(), Program::Inline);
         let view = StudyView::new(&spec);
-        let said = |event: &Event| line(&Happening { seq: Seq(1), at: Timestamp(0), event, view: &view });
+        let said = |event: &Event| line(&Happening { seq: Seq(1), at: Timestamp(0), event, view: &view }, |_| false);
         let trial = TrialNumber(3);
         let passed = Event::Decided { trial, step: 9, verdict: Verdict::Continue(Some(Reason("rank 1 of 3; 1 goes on".into()))) };
         assert_eq!(said(&passed).as_deref(), Some("trial 3 goes on at step 9: rank 1 of 3; 1 goes on"));

@@ -101,6 +101,23 @@ pub fn shorten(text: &str, columns: usize, mark: &str) -> String {
     kept
 }
 
+/// A size with one decimal, in the largest unit of which there is one: `512 B`, `4.0 KiB`, `1.5 GiB`.
+pub fn bytes(size: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if size < 1024 {
+        return format!("{size} B");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+    let mut amount = size as f64 / 1024.0;
+    let mut unit = 0;
+    // What would be shown as 1024.0 is one of the next unit.
+    while amount >= 1023.95 && unit + 1 < UNITS.len() {
+        amount /= 1024.0;
+        unit += 1;
+    }
+    format!("{amount:.1} {}", UNITS[unit])
+}
+
 /// A number of things: `1 trial`, `12 trials`.
 pub fn count(number: u64, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
@@ -242,6 +259,14 @@ mod tests {
         }
         assert_eq!(duration(Duration::from_millis(420)), "0.4 s");
         assert_eq!(rough_duration(Duration::from_millis(4_420)), "4 s");
+    }
+
+    #[test]
+    fn sizes_are_said_in_the_largest_unit_of_which_there_is_one() {
+        let cases = [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_048_575, "1.0 MiB"), (1_610_612_736, "1.5 GiB"), (u64::MAX, "16384.0 PiB")];
+        for (size, said) in cases {
+            assert_eq!(bytes(size), said);
+        }
     }
 
     #[test]

@@ -141,6 +141,15 @@ impl StudyData {
         })
     }
 
+    fn numbers(&self, query: &TrialQuery) -> Vec<TrialNumber> {
+        let passing = self.view.trials.iter().filter(|trial| query.filter.matches(trial));
+        let mut places: Vec<Place> = passing.map(|trial| query.sort.place(self.view.direction(), trial)).collect();
+        places.sort_by(|mine, theirs| mine.compare(theirs, query.reverse));
+        let offset = usize::try_from(query.offset).unwrap_or(usize::MAX);
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        places.iter().skip(offset).take(limit).map(Place::number).collect()
+    }
+
     fn attempts(&self) -> BTreeMap<(TrialNumber, u32), Attempt> {
         let mut attempts = BTreeMap::new();
         for (at, _, event) in self.trial_events() {
@@ -218,13 +227,12 @@ impl StorageReader for MemoryStore {
 
     fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {
         let data = self.data();
-        let view = &data.study(study)?.view;
-        let passing = view.trials.iter().filter(|trial| query.filter.matches(trial));
-        let mut places: Vec<Place> = passing.map(|trial| query.sort.place(view.direction(), trial)).collect();
-        places.sort_by(|mine, theirs| mine.compare(theirs, query.reverse));
-        let offset = usize::try_from(query.offset).unwrap_or(usize::MAX);
-        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
-        Ok(places.iter().skip(offset).take(limit).filter_map(|place| view.trial(place.number())).cloned().collect())
+        let study = data.study(study)?;
+        Ok(study.numbers(query).into_iter().filter_map(|number| study.view.trial(number)).cloned().collect())
+    }
+
+    fn numbers(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<TrialNumber>, StorageError> {
+        Ok(self.data().study(study)?.numbers(query))
     }
 
     fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
@@ -253,6 +261,12 @@ impl StorageReader for MemoryStore {
             }
         }
         Ok(trials.iter().map(|number| (*number, curves[number].iter().map(|(step, value)| (*step, *value)).collect())).collect())
+    }
+
+    fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
+        let data = self.data();
+        let names: BTreeSet<&str> = data.study(study)?.view.trials.iter().flat_map(|trial| trial.params.iter().map(|(name, _)| name)).collect();
+        Ok(names.into_iter().map(str::to_owned).collect())
     }
 
     fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {

@@ -233,6 +233,13 @@ impl StorageReader for SqliteReader {
         })
     }
 
+    fn numbers(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<TrialNumber>, StorageError> {
+        self.read("reading trials", |connection| {
+            read::require(connection, study)?;
+            pages::numbers(connection, study, query)
+        })
+    }
+
     fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
         self.read("counting trials", |connection| {
             read::require(connection, study)?;
@@ -246,6 +253,10 @@ impl StorageReader for SqliteReader {
 
     fn curves(&self, study: StudyId, metric: &str, trials: &[TrialNumber]) -> Result<Vec<Curve>, StorageError> {
         self.read("reading reports", |connection| read::curves(connection, study, metric, trials))
+    }
+
+    fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
+        self.read("reading the names of parameters", |connection| read::params(connection, study))
     }
 
     fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
@@ -303,6 +314,10 @@ impl StorageReader for SqliteStore {
         self.reader.trials(study, query)
     }
 
+    fn numbers(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<TrialNumber>, StorageError> {
+        self.reader.numbers(study, query)
+    }
+
     fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
         self.reader.count(study, filter)
     }
@@ -313,6 +328,10 @@ impl StorageReader for SqliteStore {
 
     fn curves(&self, study: StudyId, metric: &str, trials: &[TrialNumber]) -> Result<Vec<Curve>, StorageError> {
         self.reader.curves(study, metric, trials)
+    }
+
+    fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
+        self.reader.params(study)
     }
 
     fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {

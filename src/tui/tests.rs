@@ -456,6 +456,9 @@ impl StorageReader for Counting {
         self.read.fetch_add(query.limit, Ordering::Relaxed);
         self.store.trials(study, query)
     }
+    fn numbers(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<TrialNumber>, StorageError> {
+        self.store.numbers(study, query)
+    }
     fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError> {
         self.store.count(study, filter)
     }
@@ -464,6 +467,9 @@ impl StorageReader for Counting {
     }
     fn curves(&self, study: StudyId, metric: &str, trials: &[TrialNumber]) -> Result<Vec<Curve>, StorageError> {
         self.store.curves(study, metric, trials)
+    }
+    fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
+        self.store.params(study)
     }
     fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
         self.store.metrics(study)

@@ -77,7 +77,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("gemm", &["trainer/fused"]),
     ("safetensors", &["trainer"]),
     ("memmap2", &["trainer"]),
-    ("csv", &["trainer", "cli/init"]),
+    ("csv", &["trainer", "cli/init", "cli/export_data"]),
     // mallopt, in a training process.
     ("libc", &["trainer/device"]),
     ("rusqlite", &["storage"]),

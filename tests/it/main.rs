@@ -8,6 +8,7 @@ mod chaos;
 mod commands;
 mod config;
 mod controls;
+mod data_verbs;
 mod doctor;
 mod engine;
 mod help;

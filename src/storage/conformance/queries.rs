@@ -109,6 +109,7 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
             };
             let listed: Vec<_> = reader.trials(study, &query)?;
             assert_eq!(listed.iter().map(|trial| trial.number.0).collect::<Vec<_>>(), expected(&view, &query), "{query:?}");
+            assert!(listed.iter().map(|trial| trial.number).eq(reader.numbers(study, &query)?), "{query:?}");
             assert!(listed.iter().all(|trial| filter.matches(trial)), "{query:?}: what is listed is whole");
             let passing = view.trials.iter().filter(|trial| filter.matches(trial)).count() as u64;
             assert_eq!(reader.count(study, &filter)?, passing, "{text}");
@@ -218,7 +219,9 @@ fn curves(open: &mut Opener) -> Result<(), StorageError> {
     }
     assert!(store.curves(study, "nirgends", &asked)?.iter().all(|(_, curve)| curve.is_empty()));
     assert_eq!(open().metrics(study)?, ["", METRIC, OTHER_METRIC, "日本 \"x\""]);
+    assert_eq!(open().params(study)?, ["learning_rate", "model.num_layers", "momentum", "optim"]);
     let empty = store.create_study(Timestamp(1), &small_study("empty", Direction::Minimize))?;
+    assert!(store.params(empty)?.is_empty());
     assert!(store.metrics(empty)?.is_empty());
     Ok(())
 }

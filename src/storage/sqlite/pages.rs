@@ -18,17 +18,37 @@ use crate::trial::{Note, Origin, Trial, TrialNumber, TrialState};
 
 /// A page of trials.
 pub(super) fn page(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, Fault> {
+    if let Some((first, last)) = range(connection, study, query)? {
+        let mut page = trials::range(connection, study, first, last)?;
+        if query.reverse {
+            page.reverse();
+        }
+        return Ok(page);
+    }
+    trials::listed(connection, study, &ids(connection, study, query)?)
+}
+
+/// The numbers of the trials of a page.
+pub(super) fn numbers(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Vec<TrialNumber>, Fault> {
+    let mut numbers: Vec<TrialNumber> = match range(connection, study, query)? {
+        Some((first, last)) => (first..=last).map(number_of).collect(),
+        None => return Ok(ids(connection, study, query)?.into_iter().map(number_of).collect()),
+    };
+    if query.reverse {
+        numbers.reverse();
+    }
+    Ok(numbers)
+}
+
+fn ids(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Vec<i64>, Fault> {
     if query.limit == 0 {
         return Ok(Vec::new());
-    }
-    if query.filter.is_all() && query.sort == SortKey::Number {
-        return by_number(connection, study, query);
     }
     let direction = trials::direction(connection, study)?;
     if query.filter.is_all() && query.sort == SortKey::Value {
         let ids = best_ids(connection, study, direction, query)?;
         if u64::try_from(ids.len()).is_ok_and(|found| found == query.limit) {
-            return trials::listed(connection, study, &ids);
+            return Ok(ids);
         }
         // The page goes beyond the complete trials.
     }
@@ -41,8 +61,7 @@ pub(super) fn page(connection: &Connection, study: StudyId, query: &TrialQuery) 
             places.push(query.sort.place(direction, trial));
         }
     })?;
-    let ids = cut(places, query).iter().map(|place| trial_id(study, place.number())).collect::<Result<Vec<_>, _>>()?;
-    trials::listed(connection, study, &ids)
+    cut(places, query).iter().map(|place| trial_id(study, place.number())).collect()
 }
 
 /// The places of the page: what lies before and behind it is not sorted.
@@ -65,24 +84,24 @@ fn cut(mut places: Vec<Place>, query: &TrialQuery) -> Vec<Place> {
     places
 }
 
-/// Numbers have no gaps: the page is a range of them.
-fn by_number(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, Fault> {
+/// The first and the last id of a page of all trials by number: numbers have no gaps. The last is before the first where
+/// there are none. `None`: the page is not one range.
+fn range(connection: &Connection, study: StudyId, query: &TrialQuery) -> Result<Option<(i64, i64)>, Fault> {
+    if !query.filter.is_all() || query.sort != SortKey::Number {
+        return Ok(None);
+    }
     let (least, most) = trial_ids(study);
     let newest: Option<i64> =
         connection.prepare_cached("SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2")?.query_row([least, most], |row| row.get(0))?;
-    let Some(newest) = newest else { return Ok(Vec::new()) };
-    let offset = i64::try_from(query.offset).unwrap_or(i64::MAX);
-    let length = i64::try_from(query.limit).unwrap_or(i64::MAX);
-    if query.reverse {
+    let newest = newest.unwrap_or(least - 1);
+    let (offset, length) = (i64::try_from(query.offset).unwrap_or(i64::MAX), i64::try_from(query.limit).unwrap_or(i64::MAX));
+    Ok(Some(if query.reverse {
         let last = newest.saturating_sub(offset);
-        let first = last.saturating_sub(length - 1).max(least);
-        let mut page = if last < least { Vec::new() } else { trials::range(connection, study, first, last)? };
-        page.reverse();
-        return Ok(page);
-    }
-    let first = least.saturating_add(offset);
-    let last = first.saturating_add(length - 1).min(newest);
-    if first > newest { Ok(Vec::new()) } else { trials::range(connection, study, first, last) }
+        (last.saturating_sub(length).saturating_add(1).max(least), last)
+    } else {
+        let first = least.saturating_add(offset);
+        (first, first.saturating_add(length).saturating_sub(1).min(newest))
+    }))
 }
 
 /// Whether an order is turned round.

@@ -225,6 +225,17 @@ pub(super) fn curves(connection: &Connection, study: StudyId, metric: &str, tria
     trials.iter().map(|number| curve(*number)).collect()
 }
 
+/// The names of the parameters that a study's trials have.
+pub(super) fn params(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
+    require(connection, study)?;
+    let (first, last) = trial_ids(study);
+    let mut statement = connection.prepare_cached(
+        "SELECT DISTINCT name FROM dimension d WHERE study_id = ?3 AND EXISTS (SELECT 1 FROM trial t CROSS JOIN param p
+           WHERE t.id BETWEEN ?1 AND ?2 AND p.trial_id = t.id AND p.dimension = d.idx) ORDER BY name",
+    )?;
+    Ok(statement.query_map([first, last, study.0], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
 /// The names of the metrics that a study's trials reported.
 pub(super) fn metrics(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
     require(connection, study)?;

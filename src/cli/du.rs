@@ -1,0 +1,244 @@
+//! `hpsearch du`: what the store and the files of its trials take on the disk, and what could be freed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+
+use super::console::{Console, shown};
+use super::exit::{Exit, Failure};
+use super::trial_json::VERSION;
+use super::{OutputForm, named_study};
+use crate::metric::Score;
+use crate::paths::{data_cache, trial_directory};
+use crate::reporters::table::{Align, Column};
+use crate::reporters::wording::{bytes, one_line};
+use crate::storage::{StorageReader, StudySummary};
+use crate::trial::{Trial, TrialNumber, TrialState};
+use crate::view::{StudyView, value_step};
+
+/// What `hpsearch du` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hpsearch du
+  hpsearch du digits               by the state of its trials
+  hpsearch du --json | jq '.studies[] | [.name, .total]'
+
+Sizes are those of the disk's blocks, as `du` counts them.")]
+pub struct DuArguments {
+    /// The study's name or file; all studies by default
+    pub study: Option<String>,
+    /// Print JSON, sizes in bytes
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Serialize)]
+struct Usage {
+    version: u32,
+    store: StoreUsage,
+    studies: Vec<StudyUsage>,
+    /// Tokenised data, shared by the studies of a directory.
+    data: u64,
+    total: u64,
+}
+
+#[derive(Serialize)]
+struct StoreUsage {
+    path: PathBuf,
+    /// The file itself.
+    file: u64,
+    /// SQLite's log and index of it, beside the file.
+    log: u64,
+    /// Copies that were kept before the file was brought to a new version.
+    copies: u64,
+}
+
+#[derive(Serialize)]
+struct StudyUsage {
+    name: String,
+    directory: PathBuf,
+    states: Vec<StateUsage>,
+    /// Of trials that the store does not know.
+    unknown: u64,
+    /// Checkpoints that `[checkpoints] keep` would not keep.
+    freeable: u64,
+    total: u64,
+}
+
+/// What the trials in one state take.
+#[derive(Serialize)]
+struct StateUsage {
+    state: TrialState,
+    trials: u64,
+    checkpoints: u64,
+    logs: u64,
+    other: u64,
+}
+
+impl StateUsage {
+    fn total(&self) -> u64 {
+        self.checkpoints + self.logs + self.other
+    }
+}
+
+/// Tells what is used.
+pub fn du(arguments: &DuArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let reader = console.reader()?;
+    let studies = match &arguments.study {
+        None => reader.studies()?,
+        named => vec![named_study::find(&reader, named.as_deref())?],
+    };
+    let mut usage = Usage { version: VERSION, store: store_usage(&console.store), studies: Vec::new(), data: 0, total: 0 };
+    let mut caches = BTreeSet::new();
+    for study in &studies {
+        usage.studies.push(study_usage(study, &reader.view(study.id)?, &console.store));
+        caches.insert(data_cache(&study.spec, &console.store));
+    }
+    usage.data = caches.iter().map(|cache| size(cache)).sum();
+    usage.total = usage.store.file + usage.store.log + usage.store.copies + usage.data + usage.studies.iter().map(|study| study.total).sum::<u64>();
+    match OutputForm::from(arguments.json) {
+        OutputForm::Json => console.json(&usage)?,
+        OutputForm::Text => print(&usage, arguments.study.is_some(), console)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn store_usage(store: &Path) -> StoreUsage {
+    let beside = |ending: &str| {
+        let mut name = store.as_os_str().to_owned();
+        name.push(ending);
+        size(Path::new(&name))
+    };
+    // Versions are counted from 1, and none is left out.
+    let copies = (1..=64).map(|version| beside(&format!(".v{version}"))).sum();
+    StoreUsage { path: store.to_owned(), file: size(store), log: beside("-wal") + beside("-shm"), copies }
+}
+
+fn study_usage(study: &StudySummary, view: &StudyView, store: &Path) -> StudyUsage {
+    let first = trial_directory(&study.spec, store, TrialNumber(0));
+    let directory = first.parent().map_or_else(|| first.clone(), Path::to_owned);
+    let mut states: Vec<StateUsage> =
+        TrialState::ALL.into_iter().map(|state| StateUsage { state, trials: 0, checkpoints: 0, logs: 0, other: 0 }).collect();
+    let mut known = 0;
+    for trial in &view.trials {
+        let usage = &mut states[TrialState::ALL.iter().position(|state| *state == trial.state).unwrap_or_default()];
+        usage.trials += 1;
+        let own = trial_directory(&study.spec, store, trial.number);
+        let (mut inside, mut outside) = (0, 0);
+        for checkpoint in &trial.checkpoints {
+            let taken = size(&checkpoint.path);
+            *(if checkpoint.path.starts_with(&own) { &mut inside } else { &mut outside }) += taken;
+        }
+        let logs = logs(&own);
+        let all = size(&own);
+        known += all;
+        usage.checkpoints += inside + outside;
+        usage.logs += logs;
+        usage.other += all.saturating_sub(inside + logs);
+    }
+    let unknown = entries(&directory).map(|entry| size(&entry)).sum::<u64>().saturating_sub(known);
+    let freeable = freeable(study, view).iter().map(|path| size(path)).sum();
+    let total = unknown + states.iter().map(StateUsage::total).sum::<u64>();
+    states.retain(|usage| usage.trials > 0);
+    StudyUsage { name: study.spec.name.clone(), directory, states, unknown, freeable, total }
+}
+
+/// The checkpoints that the rule of the study's specification would not keep: of trials that are over, all but the best
+/// checkpoint of the best trials. What runs or is paused keeps its own.
+fn freeable<'a>(study: &StudySummary, view: &'a StudyView) -> Vec<&'a Path> {
+    let Some(keep) = study.spec.checkpoints.keep_best else { return Vec::new() };
+    let direction = study.spec.direction();
+    let mut ranked: Vec<&Trial> = view.trials.iter().filter(|trial| trial.state == TrialState::Complete && !trial.checkpoints.is_empty()).collect();
+    ranked.sort_by_key(|trial| Score::new(direction, trial.value.unwrap_or(f64::NAN)));
+    let best: BTreeSet<TrialNumber> = ranked.iter().take(usize::try_from(keep).unwrap_or(usize::MAX)).map(|trial| trial.number).collect();
+    let mut paths = Vec::new();
+    for trial in view.trials.iter().filter(|trial| trial.state.is_finished()) {
+        let step = value_step(study.spec.value, direction, trial);
+        let exact = trial.checkpoints.iter().rposition(|checkpoint| Some(checkpoint.step) == step);
+        let kept = exact.or_else(|| trial.checkpoints.len().checked_sub(1)).filter(|_| best.contains(&trial.number));
+        let dropped = trial.checkpoints.iter().enumerate().filter(|(index, _)| Some(*index) != kept);
+        paths.extend(dropped.map(|(_, checkpoint)| checkpoint.path.as_path()));
+    }
+    paths
+}
+
+/// What a file or a directory takes on the disk; links are not followed, and what is not there takes nothing.
+fn size(path: &Path) -> u64 {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return 0 };
+    let own = metadata.blocks() * 512;
+    if !metadata.is_dir() {
+        return own;
+    }
+    own + entries(path).map(|entry| size(&entry)).sum::<u64>()
+}
+
+/// The logs of a trial's attempts.
+fn logs(directory: &Path) -> u64 {
+    let is_log = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with("attempt-") && name.ends_with(".log"))
+    };
+    entries(directory).filter(is_log).map(|path| size(&path)).sum()
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    // What vanishes or may not be read is not counted.
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn print(usage: &Usage, by_state: bool, console: &mut Console) -> Result<(), Failure> {
+    let mut rows: Vec<(String, [u64; 5])> = Vec::new();
+    for study in &usage.studies {
+        if by_state {
+            let of = |state: &StateUsage| [state.trials, state.checkpoints, state.logs, state.other, state.total()];
+            rows.extend(study.states.iter().map(|state| (state.state.as_str().to_owned(), of(state))));
+        } else {
+            let sum = |part: &dyn Fn(&StateUsage) -> u64| study.states.iter().map(part).sum::<u64>();
+            let parts = [sum(&|state| state.trials), sum(&|state| state.checkpoints), sum(&|state| state.logs), sum(&|state| state.other)];
+            let [trials, checkpoints, logs, other] = parts;
+            rows.push((one_line(&study.name), [trials, checkpoints, logs, other, study.total - study.unknown]));
+        }
+        if study.unknown > 0 {
+            rows.push(("files of no known trial".to_owned(), [0, 0, 0, study.unknown, study.unknown]));
+        }
+    }
+    if usage.studies.len() != 1 || by_state {
+        let total = |part: usize| rows.iter().map(|(_, parts)| parts[part]).sum::<u64>();
+        rows.push(("together".to_owned(), [total(0), total(1), total(2), total(3), total(4)]));
+    }
+    let cells = |part: usize| rows.iter().map(|(_, parts)| if parts[part] == 0 { "-".to_owned() } else { bytes(parts[part]) }).collect();
+    let trials = rows.iter().map(|(_, parts)| if parts[0] == 0 { String::new() } else { parts[0].to_string() }).collect();
+    console.table(&[
+        Column::new(if by_state { "trials that are" } else { "study" }, Align::Left, rows.iter().map(|(name, _)| name.clone()).collect()),
+        Column::new("trials", Align::Right, trials),
+        Column::new("checkpoints", Align::Right, cells(1)),
+        Column::new("logs", Align::Right, cells(2)),
+        Column::new("other", Align::Right, cells(3)),
+        Column::new("total", Align::Right, cells(4)),
+    ])?;
+    summary(usage, console)
+}
+
+fn summary(usage: &Usage, console: &mut Console) -> Result<(), Failure> {
+    let StoreUsage { path, file, log, copies } = &usage.store;
+    writeln!(console.out)?;
+    let mut parts = vec![format!("{} the file", bytes(*file))];
+    parts.extend((*log > 0).then(|| format!("{} its log", bytes(*log))));
+    parts.extend((*copies > 0).then(|| format!("{} copies from before it was brought up to date", bytes(*copies))));
+    writeln!(console.out, "store {}: {}", shown(path), parts.join(", "))?;
+    if usage.data > 0 {
+        writeln!(console.out, "tokenised data: {}", bytes(usage.data))?;
+    }
+    writeln!(console.out, "all together: {}", bytes(usage.total))?;
+    let freeable: u64 = usage.studies.iter().map(|study| study.freeable).sum();
+    if freeable > 0 {
+        writeln!(console.out, "of this, `[checkpoints] keep` does not ask for {}", bytes(freeable))?;
+    }
+    Ok(())
+}

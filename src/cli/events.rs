@@ -1,0 +1,187 @@
+//! `hpsearch events`: the journal of a study, as lines for people or for programs, so far or as it grows.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::io::Write as _;
+use std::thread::sleep;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::console::{Console, life};
+use super::exit::{Exit, Failure};
+use super::logs::unknown_trial;
+use super::show::moment;
+use super::{OutputForm, named_study, selection};
+use crate::event::{Event, Seq};
+use crate::query::{Filter, SortKey, TrialQuery};
+use crate::reporters::journal::Journal;
+use crate::reporters::wording::HolderLife;
+use crate::reporters::{Happening, reporter};
+use crate::storage::{StorageReader, StudyId, StudySummary};
+use crate::trial::TrialNumber;
+use crate::view::StudyView;
+
+/// What `hpsearch events` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = selection::with_filters("\
+Examples:
+  hpsearch events digits --limit 20
+  hpsearch events digits -f
+  hpsearch events digits --trial 7
+  hpsearch events digits --where state:failed --json"))]
+pub struct EventsArguments {
+    /// The study's name or file
+    pub study: Option<String>,
+    /// Only what happened to this trial
+    #[arg(long, value_name = "N", conflicts_with = "filter")]
+    pub trial: Option<u64>,
+    /// Only what happened to trials for which this holds now (see below)
+    #[arg(long = "where", value_name = "FILTER", allow_hyphen_values = true)]
+    pub filter: Option<String>,
+    /// Only the last so many
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// Go on printing until the study is over
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Print JSON lines: place in the journal, microseconds since 1970, event
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How often a growing journal is looked at.
+const TURN: Duration = Duration::from_millis(200);
+
+/// How many events are read at a time.
+const PAGE: u64 = 10_000;
+
+/// Whose events are wanted.
+enum Wanted {
+    All,
+    Trial(TrialNumber),
+    Passing(Filter, BTreeSet<TrialNumber>),
+}
+
+impl Wanted {
+    fn new(arguments: &EventsArguments, reader: &dyn StorageReader, study: &StudySummary) -> Result<Self, Failure> {
+        if let Some(trial) = arguments.trial.map(TrialNumber) {
+            reader.trial(study.id, trial)?.ok_or_else(|| unknown_trial(study, trial))?;
+            return Ok(Wanted::Trial(trial));
+        }
+        Ok(match selection::filter(reader, study, arguments.filter.as_deref())? {
+            filter if filter.is_all() => Wanted::All,
+            filter => Wanted::Passing(filter, BTreeSet::new()),
+        })
+    }
+
+    /// Looks who passes the filter now.
+    fn refresh(&mut self, reader: &dyn StorageReader, study: StudyId) -> Result<(), Failure> {
+        if let Wanted::Passing(filter, passing) = self {
+            *passing = reader.numbers(study, &TrialQuery::all(SortKey::Number).filtered(filter.clone()))?.into_iter().collect();
+        }
+        Ok(())
+    }
+
+    fn wants(&self, event: &Event) -> bool {
+        match self {
+            Wanted::All => true,
+            Wanted::Trial(trial) => event.trial() == Some(*trial),
+            Wanted::Passing(_, passing) => event.trial().is_some_and(|trial| passing.contains(&trial)),
+        }
+    }
+}
+
+/// Reads the journal on, folding it: the lines speak of what was known at the moment.
+struct Teller {
+    view: StudyView,
+    journal: Journal,
+    seq: Seq,
+    form: OutputForm,
+    wanted: Wanted,
+}
+
+impl Teller {
+    /// Hands out the lines about what was not read yet.
+    fn read(&mut self, reader: &dyn StorageReader, study: StudyId, mut take: impl FnMut(String) -> Result<(), Failure>) -> Result<(), Failure> {
+        self.wanted.refresh(reader, study)?;
+        loop {
+            let page = reader.events_after(study, self.seq, PAGE)?;
+            let Some((last, ..)) = page.last() else { return Ok(()) };
+            self.seq = *last;
+            for (seq, at, event) in &page {
+                self.view.apply(*at, event);
+                let happening = Happening { seq: *seq, at: *at, event, view: &self.view };
+                let is_best = self.journal.take(&happening);
+                if self.wanted.wants(event) {
+                    take(self.line(&happening, is_best)?)?;
+                }
+            }
+        }
+    }
+
+    fn line(&self, happening: &Happening<'_>, is_best: bool) -> Result<String, Failure> {
+        match self.form {
+            OutputForm::Text => Ok(format!("{}  {}", moment(happening.at), Journal::line(happening, is_best))),
+            OutputForm::Json => {
+                let mut line = Vec::new();
+                reporter("events").expect("it is in the table of reporters").event(&mut line, happening)?;
+                Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
+            }
+        }
+    }
+}
+
+/// Prints the journal.
+pub fn events(arguments: &EventsArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let mut reader = console.reader()?;
+    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let wanted = Wanted::new(arguments, &reader, &study)?;
+    let mut teller =
+        Teller { view: StudyView::new(&study.spec), journal: Journal::default(), seq: Seq(0), form: OutputForm::from(arguments.json), wanted };
+    let mut told = 0_u64;
+    match arguments.limit {
+        None => teller.read(&reader, study.id, |line| {
+            told += 1;
+            Ok(writeln!(console.out, "{line}")?)
+        })?,
+        Some(limit) => {
+            let mut last = VecDeque::new();
+            teller.read(&reader, study.id, |line| {
+                last.push_back(line);
+                if last.len() > limit {
+                    last.pop_front();
+                }
+                Ok(())
+            })?;
+            told = last.len() as u64;
+            for line in last {
+                writeln!(console.out, "{line}")?;
+            }
+        }
+    }
+    if arguments.follow {
+        follow(&mut teller, &mut reader, study.id, console)?;
+    } else if told == 0 {
+        console.say("nothing of the kind happened yet");
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints what is added to the journal until the study is over and nobody runs it.
+fn follow(teller: &mut Teller, reader: &mut dyn StorageReader, study: StudyId, console: &mut Console) -> Result<(), Failure> {
+    loop {
+        console.out.flush()?;
+        // Asked before reading: what is written between the last read and the end is not missed.
+        let summary = reader.summary(study)?;
+        let is_run = summary.held.is_some_and(|held| life(&held.holder) == HolderLife::Alive);
+        let is_over = summary.finished.is_some() && !is_run;
+        teller.read(reader, study, |line| Ok(writeln!(console.out, "{line}")?))?;
+        if is_over {
+            return Ok(());
+        }
+        console.out.flush()?;
+        while !reader.changed()? {
+            sleep(TURN);
+        }
+    }
+}

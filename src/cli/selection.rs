@@ -1,0 +1,48 @@
+//! `--where` and `--sort`: which trials are meant, in what order, and how that is explained.
+
+use super::exit::Failure;
+use crate::query::{Filter, FilterError, SortKey};
+use crate::storage::{StorageReader, StudySummary};
+
+/// How filters are written, for the end of a verb's help.
+const FILTERS: &str = "\
+A FILTER is a list of terms that must all hold:
+  adamw, \"out of memory\"        text in parameters, state, device, tags, notes or reason
+  state:running,queued          one of these states; state:finished means any end
+  device:cuda reason:rank note:odd tag:baseline
+  optim=adamw  num_layers=2,4   a parameter is one of these; != is none of these
+  learning_rate>1e-3  value<=0.5  eval_accuracy>0.8
+                                parameters, the value, metrics of the last report
+  number step seconds attempts failures
+                                numbers of the trial, compared in the same way
+  -term                         the term does not hold
+What a trial lacks, and NaN, is never larger, smaller, equal or unequal.";
+
+/// A verb's examples, and how filters are written.
+pub fn with_filters(examples: &str) -> String {
+    format!("{examples}\n\n{FILTERS}")
+}
+
+/// The filter that was written; all trials if none was.
+pub fn filter(reader: &dyn StorageReader, study: &StudySummary, text: Option<&str>) -> Result<Filter, Failure> {
+    match text {
+        None => Ok(Filter::all()),
+        Some(text) => Filter::parse_with(text, &study.spec, &reader.metrics(study.id)?).map_err(|error| refused(&error, study)),
+    }
+}
+
+/// The order that was written, and whether it is turned round.
+pub fn sort_key(reader: &dyn StorageReader, study: &StudySummary, text: &str) -> Result<(SortKey, bool), Failure> {
+    SortKey::parse_with(text, &study.spec, &reader.metrics(study.id)?).map_err(|error| refused(&error, study))
+}
+
+fn refused(error: &FilterError, study: &StudySummary) -> Failure {
+    let failure = Failure::usage(error.to_string());
+    match error {
+        FilterError::UnknownName { suggestion: None, .. } => {
+            let names: Vec<String> = study.spec.space.dimensions().iter().map(|dimension| format!("`{}`", dimension.name)).collect();
+            failure.help(format!("the study's parameters are {}; its metric is `{}`", names.join(", "), study.spec.objective().metric))
+        }
+        _ => failure,
+    }
+}
