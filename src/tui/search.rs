@@ -81,12 +81,20 @@ pub struct SearchData {
     places: Vec<Vec<f64>>,
     decided: BTreeMap<TrialNumber, Vec<Decided>>,
     best: Option<TrialNumber>,
+    /// Finished trials to draw, by number: all of them, or one of so many.
+    shown: Vec<usize>,
+    one_of: usize,
+    /// The trials that were better than all before them, by number and by the moment of their end.
+    better_by_number: Vec<usize>,
+    better_by_time: Vec<usize>,
 }
 
 /// More changed trials than this are read in pages.
 const FEW: usize = 64;
 /// Trials of a page.
 const PAGE: u64 = 2_000;
+/// No chart has more dots: a frame of a hundred thousand would come late, and look the same.
+const MOST_DOTS: usize = 8_000;
 
 impl SearchData {
     /// Reads all of a study.
@@ -101,6 +109,10 @@ impl SearchData {
             places,
             decided: BTreeMap::new(),
             best: None,
+            shown: Vec::new(),
+            one_of: 1,
+            better_by_number: Vec::new(),
+            better_by_time: Vec::new(),
         };
         data.refresh(reader, study)?;
         Ok(data)
@@ -122,7 +134,7 @@ impl SearchData {
         }
         self.read_decisions(reader, study, &outcomes)?;
         self.cursor = cursor;
-        self.find_best();
+        self.summarise();
         Ok(true)
     }
 
@@ -177,10 +189,36 @@ impl SearchData {
         }
     }
 
-    fn find_best(&mut self) {
+    /// What the charts need of all trials at once, so that drawing need not look at all of them.
+    fn summarise(&mut self) {
         let direction = self.direction();
-        let complete = (0..).zip(&self.dots).filter(|(_, dot)| dot.state == TrialState::Complete && !dot.value.is_nan());
-        self.best = complete.min_by_key(|(_, dot)| Score::new(direction, dot.value)).map(|(number, _)| TrialNumber(number));
+        let is_complete = |number: &usize| self.dots[*number].state == TrialState::Complete && !self.dots[*number].value.is_nan();
+        let complete: Vec<usize> = (0..self.dots.len()).filter(is_complete).collect();
+        let best = complete.iter().copied().min_by_key(|number| Score::new(direction, self.dots[*number].value));
+        self.best = best.map(|number| TrialNumber(number as u64));
+        self.better_by_number = self.better(complete.iter().copied());
+        let mut by_time = complete;
+        by_time.sort_by_key(|number| self.dots[*number].finished);
+        self.better_by_time = self.better(by_time.into_iter());
+        let finished: Vec<usize> = (0..self.dots.len()).filter(|number| self.dots[*number].state.is_finished()).collect();
+        self.one_of = finished.len().div_ceil(MOST_DOTS).max(1);
+        self.shown = finished.into_iter().step_by(self.one_of).collect();
+    }
+
+    /// Those that are better than all before them.
+    fn better(&self, numbers: impl Iterator<Item = usize>) -> Vec<usize> {
+        let mut better: Vec<usize> = Vec::new();
+        for number in numbers {
+            if better.last().is_none_or(|best| self.direction().better(self.dots[number].value, self.dots[*best].value)) {
+                better.push(number);
+            }
+        }
+        better
+    }
+
+    /// The title of a chart of trials.
+    fn titled(&self, title: String) -> String {
+        if self.one_of > 1 { format!("{title}, one trial of {} shown", self.one_of) } else { title }
     }
 
     /// The complete trial with the best value.

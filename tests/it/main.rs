@@ -15,6 +15,7 @@ mod help;
 mod insight;
 mod layering;
 mod library;
+mod pictures;
 mod requests;
 #[cfg(feature = "train")]
 mod trainer;

@@ -31,13 +31,12 @@ pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, look: Look) {
 
 #[expect(clippy::cast_precision_loss, reason = "a trial's number on an axis")]
 fn over_trials(data: &SearchData) -> Chart<'static> {
-    let points = data.dots.iter().enumerate().map(|(number, dot)| (number as f64, dot.state, dot.value));
-    let x = Axis { ends: Some((0.0, data.dots.len().max(2) as f64 - 1.0)), ..Axis::whole() };
-    chart(data, points.collect(), x, "trial")
+    let last = data.dots.len().max(1) as f64 - 1.0;
+    chart(data, Axis { ends: Some((0.0, last.max(1.0))), ..Axis::whole() }, "trial", last, &data.better_by_number, &|number| Some(number as f64))
 }
 
 fn over_time(data: &SearchData) -> Chart<'static> {
-    let begin = data.dots.iter().map(|dot| dot.created).min().unwrap_or_default();
+    let begin = data.dots.first().map(|dot| dot.created).unwrap_or_default();
     let last = data.dots.iter().filter_map(|dot| dot.finished).max().unwrap_or(begin);
     let (unit, seconds) = match last.since(begin).as_secs() {
         0..180 => ("seconds", 1.0),
@@ -46,27 +45,19 @@ fn over_time(data: &SearchData) -> Chart<'static> {
         _ => ("days", 86_400.0),
     };
     let at = |moment: Timestamp| moment.since(begin).as_secs_f64() / seconds;
-    let mut points: Vec<(f64, TrialState, f64)> = data.dots.iter().filter_map(|dot| Some((at(dot.finished?), dot.state, dot.value))).collect();
-    points.sort_by(|one, other| one.0.total_cmp(&other.0));
-    chart(data, points, Axis::linear(), unit)
+    chart(data, Axis::linear(), unit, at(last), &data.better_by_time, &|number| data.dots[number].finished.map(at))
 }
 
-/// The chart of points in the order in which they came.
-fn chart(data: &SearchData, points: Vec<(f64, TrialState, f64)>, x: Axis, by: &str) -> Chart<'static> {
-    let direction = data.direction();
-    let of =
-        |states: &[TrialState]| points.iter().filter(|(_, state, _)| states.contains(state)).map(|(x, _, value)| (*x, *value)).collect::<Vec<_>>();
-    let pruned = of(&[TrialState::Pruned]);
-    let complete = of(&[TrialState::Complete]);
-    let mut best: Vec<(f64, f64)> = Vec::new();
-    for (x, value) in &complete {
-        if !value.is_nan() && best.last().is_none_or(|(_, best)| direction.better(*value, *best)) {
-            best.push((*x, *value));
-        }
-    }
+/// A dot for every trial `at` its place, and a line for those that were `better` than all before them.
+fn chart(data: &SearchData, x: Axis, by: &str, last: f64, better: &[usize], at: &dyn Fn(usize) -> Option<f64>) -> Chart<'static> {
+    let point = |number: usize| Some((at(number)?, data.dots[number].value));
+    let of = |state: TrialState| -> Vec<(f64, f64)> {
+        data.shown.iter().filter(|number| data.dots[**number].state == state).filter_map(|number| point(*number)).collect()
+    };
+    let mut best: Vec<(f64, f64)> = better.iter().filter_map(|number| point(*number)).collect();
     let star = best.last().copied();
     // The line goes on to the last trial.
-    best.extend(star.zip(points.last()).map(|((_, value), (x, _, _))| (*x, value)));
+    best.extend(star.map(|(_, value)| (last, value)));
     let named = |name: &str, mark, tone, points: Vec<(f64, f64)>| Series {
         name: if points.is_empty() { String::new() } else { name.to_owned() },
         points: points.into(),
@@ -74,12 +65,12 @@ fn chart(data: &SearchData, points: Vec<(f64, TrialState, f64)>, x: Axis, by: &s
         tone,
     };
     Chart {
-        title: format!("{} by {by}", one_line(&data.spec.objective().metric)),
+        title: data.titled(format!("{} by {by}", one_line(&data.spec.objective().metric))),
         x,
         y: Axis::without_outliers(data.best_value().into_iter().collect()),
         series: vec![
-            named("pruned", Mark::Dots, Tone::Behind, pruned),
-            named("complete", Mark::Dots, Tone::Compared(0), complete),
+            named("pruned", Mark::Dots, Tone::Behind, of(TrialState::Pruned)),
+            named("complete", Mark::Dots, Tone::Compared(0), of(TrialState::Complete)),
             named("best so far", Mark::Steps, Tone::Best, best),
             named(&data.best.map_or_else(String::new, |best| format!("trial {best}")), Mark::Star, Tone::Best, star.into_iter().collect()),
         ],

@@ -49,8 +49,8 @@ fn grid(count: u16, area: Rect) -> (u16, u16) {
 fn slice(data: &SearchData, place: usize, dimension: &Dimension) -> Chart<'static> {
     let at = |number: usize| data.places[place][number] + if is_choice(dimension) { jitter(number) } else { 0.0 };
     let of = |state: TrialState| -> Vec<(f64, f64)> {
-        let trials = data.dots.iter().enumerate().filter(|(number, dot)| dot.state == state && !data.places[place][*number].is_nan());
-        trials.map(|(number, dot)| (at(number), dot.value)).collect()
+        let trials = data.shown.iter().copied().filter(|number| data.dots[*number].state == state && !data.places[place][*number].is_nan());
+        trials.map(|number| (at(number), data.dots[number].value)).collect()
     };
     let best = data.best.map(|best| best.index()).filter(|best| !data.places[place][*best].is_nan());
     let best = best.map(|best| (at(best), data.dots[best].value));

@@ -233,6 +233,7 @@ fn a_hundred_thousand_outcomes_are_drawn_in_time() {
     for places in &mut data.places {
         *places = (0..count).map(|index| places[index % dots.len()]).collect();
     }
+    data.summarise();
     for shown in [SearchView::History, SearchView::Slices] {
         let times = (0..3).map(|_| {
             let begin = Instant::now();
@@ -240,8 +241,8 @@ fn a_hundred_thousand_outcomes_are_drawn_in_time() {
             begin.elapsed()
         });
         let fastest = times.min().unwrap();
-        // Measured without optimisation on a busy machine; with it a frame takes a few milliseconds.
-        assert!(fastest < Duration::from_millis(1_500), "{shown:?} took {fastest:?}");
+        // Without optimisation, on a busy machine; with it a frame takes a few milliseconds.
+        assert!(fastest < Duration::from_millis(500), "{shown:?} took {fastest:?}");
         println!("{shown:?}: {fastest:?}");
     }
 }
