@@ -84,8 +84,8 @@ pub struct Surroundings<'a> {
     pub look: Look,
     /// The store's path: trials' logs lie beside it.
     pub store: PathBuf,
-    /// Puts a request into the store.
-    pub request: &'a mut dyn FnMut(Request) -> Result<(), StorageError>,
+    /// Puts a request into the store; its key there.
+    pub request: &'a mut dyn FnMut(Request) -> Result<i64, StorageError>,
     /// Set when the embedded runner has ended; always `None` when watching.
     pub ended: &'a dyn Fn() -> Option<RunnerEnd>,
     /// Whether the process that holds the study lives.
@@ -279,8 +279,12 @@ impl Screens {
     fn carry_out(&mut self, command: Command, surroundings: &mut Surroundings<'_>) -> Result<(), TuiError> {
         match command {
             Command::Ask(request) => {
-                if let Err(error) = (surroundings.request)(request) {
-                    self.state.notice = Some(format!("not asked: {error}"));
+                // Notes and tags are done at once, and need no answer.
+                let is_answered = request.entry().is_none();
+                match (surroundings.request)(request) {
+                    Ok(id) if is_answered => self.state.asked(id),
+                    Ok(_) => {}
+                    Err(error) => self.state.notice = Some(format!("not asked: {error}")),
                 }
             }
             Command::Copy(text) => self.held.send(&clipboard::sequence(&text)).map_err(TuiError::Terminal)?,

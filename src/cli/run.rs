@@ -237,7 +237,7 @@ fn on_screen(
             mode: TuiMode::Embedded,
             look: console.look,
             store: console.store.clone(),
-            request: &mut |request| SqliteStore::open(&store)?.request(study.id, runner::now(), &request).map(|_| ()),
+            request: &mut |request| SqliteStore::open(&store)?.request(study.id, runner::now(), &request),
             ended: &|| ended.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             life,
         };

@@ -33,7 +33,7 @@ pub fn watch(arguments: &WatchArguments, console: &mut Console) -> Result<Exit, 
         look: console.look,
         store: console.store.clone(),
         // Opened only when something is asked: watching alone needs no right to write.
-        request: &mut |request| SqliteStore::open(&store)?.request(study.id, runner::now(), &request).map(|_| ()),
+        request: &mut |request| SqliteStore::open(&store)?.request(study.id, runner::now(), &request),
         ended: &|| None,
         life,
     };

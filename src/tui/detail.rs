@@ -18,6 +18,7 @@ use crate::metric::Score;
 use crate::reporters::sparkline::sparkline;
 use crate::reporters::table::{Align, Column};
 use crate::reporters::wording::{attempt_end, count, duration, micros, number, one_line, rough_duration, shorten, width};
+use crate::space::Scale;
 use crate::storage::Attempt;
 use crate::time::Timestamp;
 use crate::trial::{Origin, Trial, TrialState};
@@ -121,11 +122,21 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, state: &State, detail: &Detail,
     let chart = Chart {
         title: format!("{} of trial {}{others}", one_line(metric), detail.trial.number),
         x: Axis::whole(),
-        y: Axis::without_outliers(own.iter().map(|(_, value)| *value).filter(|value| value.is_finite()).collect()),
+        y: Axis {
+            scale: scale_of(&series),
+            ..Axis::without_outliers(own.iter().map(|(_, value)| *value).filter(|value| value.is_finite()).collect())
+        },
         series,
         empty: "no report yet",
     };
     chart.draw(frame.buffer_mut(), area, look);
+}
+
+/// Values of several orders of magnitude are told apart on a logarithmic axis only.
+fn scale_of(series: &[Series<'_>]) -> Scale {
+    let values = || series.iter().flat_map(|series| series.points.iter()).map(|(_, value)| *value).filter(|value| value.is_finite());
+    let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+    if low > 0.0 && high / low >= 100.0 { Scale::Log } else { Scale::Linear }
 }
 
 fn line(name: String, curve: &[(u64, f64)], tone: Tone) -> Series<'static> {
@@ -298,7 +309,7 @@ fn checkpoints(trial: &Trial) -> Vec<String> {
     (0..trial.checkpoints.len()).map(rows(&columns)).collect()
 }
 
-/// Lines cut into pieces of `room` columns; the pieces after the first are indented.
+/// Lines cut into pieces of `room` columns, between words where there are any; the pieces after the first are indented.
 fn wrapped(lines: Vec<Line<'static>>, room: usize) -> Vec<Line<'static>> {
     let mut pieces = Vec::new();
     for line in lines {
@@ -314,10 +325,27 @@ fn wrapped(lines: Vec<Line<'static>>, room: usize) -> Vec<Line<'static>> {
             let Some(left) = rest.get(piece.len()..).filter(|_| !piece.is_empty()) else {
                 break;
             };
-            rest = left.to_owned();
+            // Back to the last space, unless that leaves half of the line empty.
+            let space = piece.rfind(' ').filter(|at| !left.is_empty() && !left.starts_with(' ') && at * 2 > piece.len());
+            let (piece, left) = space.map_or((&*piece, left), |at| (&piece[..at], &rest[at..]));
             pieces.push(Line::styled(format!("{indent}{piece}"), style));
+            rest = left.trim_start().to_owned();
             indent = "     ";
         }
     }
     pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_go_on_between_words_and_words_without_spaces_are_cut() {
+        let wrap = |text: &str| wrapped(vec![Line::raw(text.to_owned())], 20).iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(wrap("rank 2 of 21 at step 3; 7 go on"), ["rank 2 of 21 at step", "     3; 7 go on"]);
+        assert_eq!(wrap("the first of many words"), ["the first of many", "     words"]);
+        assert_eq!(wrap("/data/runs/files/trial-0/step-8"), ["/data/runs/files/tri", "     al-0/step-8"]);
+        assert_eq!(wrap("学習率学習率学習率学習率"), ["学習率学習率学習率学", "     習率"]);
+    }
 }

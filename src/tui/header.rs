@@ -28,7 +28,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, lo
             first,
             two_sided(best(seen, look), times(seen, &progress, look), area, look),
             two_sided(Vec::new(), trials(&progress), area, look),
-            two_sided(counts(seen, look), rate(&progress, look), area, look),
+            counts_line(seen, &progress, area, look),
             Line::from(screens(state, usize::from(area.width), look)),
         ]
     };
@@ -89,6 +89,13 @@ fn trials(progress: &Progress) -> Vec<Span<'static>> {
     let left = progress.of.map(|of| of.saturating_sub(progress.done)).filter(|left| *left > 0);
     let left = left.map(|left| format!(", {left} left")).unwrap_or_default();
     vec![Span::raw(progress.trials() + &left)]
+}
+
+/// Trials by state, and how fast they come to their end where there is room for it.
+fn counts_line(seen: &Snapshot, progress: &Progress, area: Rect, look: Look) -> Line<'static> {
+    let (counts, rate) = (counts(seen, look), rate(progress, look));
+    let needed: usize = counts.iter().chain(&rate).map(Span::width).sum();
+    two_sided(counts, if needed + 3 <= usize::from(area.width) { rate } else { Vec::new() }, area, look)
 }
 
 /// How fast trials come to their end.

@@ -46,6 +46,8 @@ pub struct Entry {
     pub weight: Weight,
     /// What happened.
     pub text: String,
+    /// The request that it answers.
+    pub request: Option<i64>,
 }
 
 /// The last entries of a journal, caught up on demand.
@@ -112,7 +114,8 @@ fn last(reader: &dyn StorageReader, study: StudyId) -> Result<Seq, StorageError>
 
 fn entry(seq: Seq, at: Timestamp, event: &Event) -> Entry {
     let (weight, text) = said(event);
-    Entry { seq, at, trial: event.trial(), weight, text: one_line(&text) }
+    let request = if let Event::RequestServed { id, .. } = event { Some(*id) } else { None };
+    Entry { seq, at, trial: event.trial(), weight, text: one_line(&text), request }
 }
 
 /// What happened, without the trial's number, which stands before it.
@@ -173,8 +176,8 @@ fn said(event: &Event) -> (Weight, String) {
         Event::Noted { trial: Some(_), text } => (Plain, format!("note: {text}")),
         Event::Noted { trial: None, text } => (Study, format!("note: {text}")),
         Event::Tagged { tag, present, .. } => (Plain, if *present { format!("tagged `{tag}`") } else { format!("no longer tagged `{tag}`") }),
-        Event::RequestServed { answer: Answer::Done(said), .. } => (Quiet, format!("asked for and done: {said}")),
-        Event::RequestServed { answer: Answer::Refused(why), .. } => (Study, format!("asked for and refused: {why}")),
+        Event::RequestServed { answer: Answer::Done(said), .. } => (Quiet, format!("done: {said}")),
+        Event::RequestServed { answer: Answer::Refused(why), .. } => (Study, format!("refused: {why}")),
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Wanted {
     pub query: TrialQuery,
     /// What else.
     pub part: Part,
+    /// Whether the journal is wanted: it is shown, or an answer is awaited.
+    pub journal: bool,
 }
 
 /// What a screen wants besides the table.
@@ -37,8 +39,6 @@ pub enum Part {
         /// Whether its log is wanted, too.
         log: bool,
     },
-    /// The journal.
-    Events,
 }
 
 /// The rows of the table.
@@ -157,7 +157,7 @@ impl Source {
         let (ran_micros, running_since) = reader.running_since(self.study)?;
         let page = self.page(&wanted.query, &summary)?;
         let (detail, field, log) = self.part(wanted, &summary)?;
-        if wanted.part == Part::Events {
+        if wanted.journal {
             self.known.journal.catch_up(&*self.reader, self.study)?;
         }
         self.learn_metrics(&page, detail.as_ref());
@@ -257,7 +257,7 @@ impl Source {
 impl Wanted {
     /// The best trials first, and nothing else.
     pub fn first_page() -> Self {
-        Wanted { query: TrialQuery::all(SortKey::Value).page(0, 64), part: Part::Nothing }
+        Wanted { query: TrialQuery::all(SortKey::Value).page(0, 64), part: Part::Nothing, journal: false }
     }
 }
 

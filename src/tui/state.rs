@@ -138,7 +138,11 @@ pub struct State {
     /// The zone of the times of day.
     pub zone: TimeZone,
     leave_when_over: bool,
+    asked: Vec<i64>,
 }
+
+/// Among so many of the last entries of the journal an answer is looked for.
+const RECENT: usize = 2_000;
 
 impl State {
     /// Nothing chosen yet but what was kept: best trials first, the first row selected.
@@ -164,6 +168,7 @@ impl State {
             preview: false,
             zone: TimeZone::UTC,
             leave_when_over: false,
+            asked: Vec::new(),
             seen: seen.clone(),
         };
         state.see(seen);
@@ -183,10 +188,9 @@ impl State {
         let part = match self.screen {
             Screen::Trials => self.list.trial().filter(|_| self.preview).map_or(Part::Nothing, |trial| of_trial(trial, false)),
             Screen::Trial => self.opened.map_or(Part::Nothing, |trial| of_trial(trial, true)),
-            Screen::Events => Part::Events,
-            Screen::Compare | Screen::Search | Screen::Devices => Part::Nothing,
+            Screen::Compare | Screen::Search | Screen::Devices | Screen::Events => Part::Nothing,
         };
-        Wanted { query, part }
+        Wanted { query, part, journal: self.screen == Screen::Events || !self.asked.is_empty() }
     }
 
     /// Takes in what was loaded.
@@ -201,6 +205,22 @@ impl State {
             self.opened = self.list.trial();
         }
         self.seen = seen;
+        self.hear_answers();
+    }
+
+    /// A request was put into the store under this key: what becomes of it is worth a word.
+    pub fn asked(&mut self, id: i64) {
+        self.asked.push(id);
+    }
+
+    fn hear_answers(&mut self) {
+        // Answers are the newest of what is there.
+        for entry in self.seen.journal.entries.iter().rev().take(RECENT) {
+            if let Some(at) = entry.request.and_then(|id| self.asked.iter().position(|asked| *asked == id)) {
+                self.asked.remove(at);
+                self.notice = Some(entry.text.clone());
+            }
+        }
     }
 
     /// The study is over; the answer says whether to leave at once, because that was asked for.

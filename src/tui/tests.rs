@@ -1,5 +1,7 @@
 //! Frames of the leaderboard, drawn from scripted studies in memory.
 
+mod large;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -146,10 +146,9 @@ impl State {
         let Some((best, _)) = self.seen.summary.best else {
             return self.note("no trial is complete yet");
         };
-        if self.screen == Screen::Trial {
+        // Where it is not among the rows at hand, its own screen is at hand always.
+        if self.screen == Screen::Trial || !self.list.select(best) {
             self.open(best);
-        } else if !self.list.select(best) {
-            return self.note(format!("the best trial, {best}, is not among these rows: sort by value with s, or take the filter away with Esc"));
         }
         Command::Redraw
     }

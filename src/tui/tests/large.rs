@@ -1,0 +1,129 @@
+//! A study of 100,000 trials: no frame takes long, whatever is shown, and what loads take.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::storage::sqlite::{SqliteReader, SqliteStore};
+
+const TRIALS: u64 = 100_000;
+/// A frame of sixty a second.
+const FRAME: Duration = Duration::from_millis(16);
+
+/// The events of a study of so many trials, a batch at a time: three reports each, a third of them pruned.
+fn batches(trials: u64) -> impl Iterator<Item = Vec<Event>> {
+    (0..trials).step_by(1_000).map(move |first| (first..trials.min(first + 1_000)).flat_map(events_of).collect())
+}
+
+fn events_of(number: u64) -> Vec<Event> {
+    let trial = TrialNumber(number);
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    let value = ((number * 7_919) % 10_007) as f64 / 10_007.0;
+    let optim = if number % 3 == 0 { "sgd" } else { "adamw" };
+    let layers = i64::try_from(number % 8).unwrap() + 1;
+    let params: Params = params(1e-5 + value / 11.0, layers, optim).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let attempt = AttemptNumber(0);
+    let mut events = vec![
+        Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
+        Event::AttemptStarted { trial, attempt, slot: slot(), resume: None, until: None },
+    ];
+    for step in 1..=3_u32 {
+        let loss = value + 1.0 / f64::from(step);
+        let metrics = [("eval_loss".to_owned(), loss), ("eval_accuracy".to_owned(), 1.0 - loss)].into_iter().collect();
+        events.push(Event::Reported { trial, attempt, step: u64::from(step), metrics });
+    }
+    let (end, state, value, reason) = match number % 3 {
+        0 => (AttemptEnd::Stopped, TrialState::Pruned, None, Some("rank 9 of 12 at step 3; 4 go on".to_owned())),
+        _ => (AttemptEnd::Completed, TrialState::Complete, Some(value + 1.0 / 3.0), None),
+    };
+    events.push(Event::AttemptEnded { trial, attempt, end, reason: reason.clone() });
+    events.push(Event::TrialFinished { trial, state, value, reason });
+    events
+}
+
+/// Keys that lead to each screen, and what it is called.
+fn screens() -> [(&'static str, Vec<KeyCode>); 8] {
+    let typed = |text: &str| text.chars().map(KeyCode::Char).collect::<Vec<_>>();
+    let filtered = [typed("/optim=sgd learning_rate>1e-2"), vec![KeyCode::Enter]].concat();
+    [
+        ("trials", vec![]),
+        ("trials, the last", vec![KeyCode::End]),
+        ("trials by a parameter", [typed("slearning"), vec![KeyCode::Enter]].concat()),
+        ("trials, filtered", filtered),
+        ("trial", vec![KeyCode::Enter]),
+        ("events with reports", typed("6v")),
+        ("help", typed("?")),
+        ("form", typed("e")),
+    ]
+}
+
+/// The quickest of some frames: others may be slowed down by whatever else the machine does.
+fn quickest_frame(shown: &mut Shown) -> Duration {
+    let mut terminal = Terminal::new(TestBackend::new(shown.size.0, shown.size.1)).unwrap();
+    let mut frame = || {
+        let began = Instant::now();
+        terminal.draw(|frame| screen::draw(frame, &mut shown.state, at(shown.script.clock + 3), shown.look)).unwrap();
+        began.elapsed()
+    };
+    (0..7).map(|_| frame()).min().unwrap()
+}
+
+#[test]
+fn no_frame_of_a_large_study_takes_longer_than_a_sixtieth_of_a_second() {
+    let mut script = Script::new(&spec());
+    for batch in batches(TRIALS) {
+        script.append(&batch);
+    }
+    let mut slow = Vec::new();
+    let mut shown = Shown::new(script, (200, 60));
+    for (name, keys) in screens() {
+        let fresh = State::new(TuiMode::Watching, shown.state.seen.clone(), Choices::default());
+        shown.state = fresh;
+        // Loaded once at the end: the memory store sorts all trials for each page.
+        screen::measure(Rect::new(0, 0, shown.size.0, shown.size.1), &mut shown.state);
+        for code in keys {
+            shown.state.press(KeyEvent::new(code, KeyModifiers::NONE));
+        }
+        let seen = source(&shown.script, &shown.files).load(&Arc::new(shown.state.wanted())).unwrap();
+        shown.state.see(seen);
+        let took = quickest_frame(&mut shown);
+        println!("{name}: {took:?}");
+        if took > FRAME {
+            slow.push((name, took));
+        }
+    }
+    assert!(slow.is_empty(), "{slow:?}");
+}
+
+/// `cargo test --release --no-default-features --lib -- --ignored --nocapture loads_of_a_large_study`
+#[test]
+#[ignore = "a measurement of SQLite, in release builds"]
+fn loads_of_a_large_study() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hpsearch.db");
+    let mut store = SqliteStore::open(&path).unwrap();
+    let study = store.create_study(at(0), &spec()).unwrap();
+    let lease = store.acquire(study, &Holder { pid: 7, pid_started: 1, host: "here".into() }, at(0), Takeover::IfFree).unwrap();
+    for batch in batches(TRIALS) {
+        store.append(&lease, at(1), &batch).unwrap();
+    }
+    let mut shown = Shown::new(mixed(), (200, 60));
+    let mut source = Source::new(Box::new(SqliteReader::open(&path).unwrap()), study, path, |_| HolderLife::Alive);
+    for (name, keys) in screens() {
+        let seen = source.load(&Arc::new(Wanted::first_page())).unwrap();
+        shown.state = State::new(TuiMode::Watching, seen, Choices::default());
+        let mut longest = Duration::ZERO;
+        for key in std::iter::once(None).chain(keys.into_iter().map(Some)) {
+            if let Some(code) = key {
+                shown.state.press(KeyEvent::new(code, KeyModifiers::NONE));
+            }
+            screen::measure(Rect::new(0, 0, 200, 60), &mut shown.state);
+            let began = Instant::now();
+            let seen = source.load(&Arc::new(shown.state.wanted())).unwrap();
+            longest = longest.max(began.elapsed());
+            shown.state.see(seen);
+        }
+        let began = Instant::now();
+        let _again = source.load(&Arc::new(shown.state.wanted())).unwrap();
+        println!("{name}: load {:?}, longest on the way {longest:?}, frame {:?}", began.elapsed(), quickest_frame(&mut shown));
+    }
+}
