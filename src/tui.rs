@@ -18,6 +18,7 @@ mod log;
 mod look;
 mod overlay;
 mod picker;
+mod picture;
 mod preferences;
 mod screen;
 pub mod search;
@@ -115,7 +116,7 @@ const PATIENCE: Duration = Duration::from_millis(15);
 
 /// Shows `study` until it is left; the terminal is restored on every way out, panics included.
 pub fn run_tui(reader: Box<dyn StorageReader>, study: StudyId, surroundings: &mut Surroundings<'_>) -> Result<TuiExit, TuiError> {
-    let mut source = Source::new(reader, study, surroundings.store.clone(), surroundings.life);
+    let mut source = Source::new(reader, study, surroundings.store.clone(), surroundings.life, surroundings.look);
     // Read once before the terminal is taken: an unreadable store is a plain error message.
     let wanted = Arc::new(Wanted::first_page());
     let snapshot = source.load(&wanted)?;

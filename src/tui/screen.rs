@@ -6,15 +6,17 @@ use ratatui::text::{Line, Span};
 
 use super::keys::{KEYS, Screen};
 use super::look::Look;
+use super::picture::Subject;
+use super::search::SearchView;
 use super::state::{Course, Overlay, State};
-use super::{detail, header, journal, leaderboard, overlay};
+use super::{detail, header, journal, leaderboard, overlay, picture};
 use crate::reporters::wording::{count, one_line, shorten, width};
 use crate::time::Timestamp;
 
 /// The parts of the screen, top to bottom.
 struct Parts {
     header: Rect,
-    filter: Rect,
+    note: Rect,
     body: Rect,
     preview: Rect,
     selected: Rect,
@@ -30,29 +32,32 @@ const HIGH: u16 = 36;
 fn parts(area: Rect, state: &State) -> Parts {
     let low = area.height < LOW;
     let of_trials = state.screen == Screen::Trials;
-    let is_filtered = match state.screen {
+    let has_note = match state.screen {
         Screen::Trials => !state.filter.is_all(),
         Screen::Events => !state.journal.text.is_empty(),
-        _ => false,
+        Screen::Search => true,
+        Screen::Compare => state.marked.is_empty(),
+        Screen::Trial | Screen::Devices => false,
     };
     let preview = if of_trials && area.height >= HIGH { (area.height / 4).min(15) } else { 0 };
     let heights = [
         Constraint::Length(if low { 2 } else { 5 }),
-        Constraint::Length(u16::from(is_filtered)),
+        Constraint::Length(u16::from(has_note)),
         Constraint::Min(0),
         Constraint::Length(preview),
         Constraint::Length(u16::from(!low && of_trials && preview == 0)),
         Constraint::Length(u16::from(notice(state).is_some())),
         Constraint::Length(1),
     ];
-    let [header, filter, body, preview, selected, notice, footer] = Layout::vertical(heights).areas(area);
-    Parts { header, filter, body, preview, selected, notice, footer }
+    let [header, note, body, preview, selected, notice, footer] = Layout::vertical(heights).areas(area);
+    Parts { header, note, body, preview, selected, notice, footer }
 }
 
 /// Tells `state` how much of it is to be seen on a screen of this size.
 pub fn measure(area: Rect, state: &mut State) {
     let parts = parts(area, state);
     state.preview = parts.preview.height > 0;
+    state.body = (parts.body.width, parts.body.height);
     // One line of the body holds the titles.
     let titles = u16::from(state.screen == Screen::Trials);
     state.list.resize(u64::from(parts.body.height.saturating_sub(titles).max(1)));
@@ -63,7 +68,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, look: Look
     let area = frame.area();
     let parts = parts(area, state);
     header::draw(frame, parts.header, state, now, look);
-    frame.render_widget(filter_line(state, parts.filter, look), parts.filter);
+    frame.render_widget(note_line(state, parts.note, look), parts.note);
     match state.screen {
         Screen::Trials => {
             leaderboard::draw(frame, parts.body, state, now, look);
@@ -75,7 +80,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, look: Look
         }
         Screen::Trial => detail::draw(frame, parts.body, state, now, look),
         Screen::Events => journal::draw(frame, parts.body, state, look),
-        Screen::Compare | Screen::Search | Screen::Devices => {}
+        Screen::Compare | Screen::Search | Screen::Devices => draw_picture(frame, parts.body, state, look),
     }
     if let Some((notice, warns)) = notice(state) {
         let notice = shorten(&notice, usize::from(area.width).saturating_sub(2), look.charset.cut());
@@ -83,6 +88,22 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, look: Look
     }
     draw_footer(frame, parts.footer, state, look);
     overlay::draw(frame, area, state, look);
+}
+
+fn draw_picture(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
+    let of_this_screen = |subject: &Subject| {
+        matches!(
+            (state.screen, subject),
+            (Screen::Compare, Subject::Compare { .. }) | (Screen::Search, Subject::Search(_)) | (Screen::Devices, Subject::Devices)
+        )
+    };
+    match state.seen.picture.as_ref().filter(|picture| of_this_screen(&picture.order.subject)) {
+        Some(picture) => picture::hang(picture, frame.buffer_mut(), area),
+        None => {
+            let middle = Rect { y: area.y + area.height / 3, height: area.height.min(1), ..area };
+            frame.render_widget(Line::styled("loading", look.dim()).centered(), middle.intersection(area));
+        }
+    }
 }
 
 /// What is worth a word, and whether it is a warning.
@@ -99,7 +120,12 @@ fn notice(state: &State) -> Option<(String, bool)> {
     }
 }
 
-fn filter_line(state: &State, area: Rect, look: Look) -> Line<'static> {
+fn note_line(state: &State, area: Rect, look: Look) -> Line<'static> {
+    match state.screen {
+        Screen::Search => return views(state, look),
+        Screen::Compare => return Line::styled(" the best and the selected trial; Space in the table of trials marks others", look.dim()),
+        Screen::Trials | Screen::Trial | Screen::Devices | Screen::Events => {}
+    }
     let (text, found) = match state.screen {
         Screen::Events => (state.journal.text.clone(), String::new()),
         _ => {
@@ -110,6 +136,12 @@ fn filter_line(state: &State, area: Rect, look: Look) -> Line<'static> {
     let tail = format!("  {found}  Esc shows all");
     let text = shorten(&one_line(&text), usize::from(area.width).saturating_sub(width(&tail) + 9), look.charset.cut());
     Line::from(vec![Span::styled(" filter ", look.dim()), Span::styled(text, look.warning()), Span::styled(tail, look.dim())])
+}
+
+/// The views of the search, the one that is shown standing out.
+fn views(state: &State, look: Look) -> Line<'static> {
+    let name = |view: SearchView| Span::styled(format!(" {}  ", view.as_str()), if view == state.search { look.strong() } else { look.dim() });
+    Line::from(SearchView::ALL.map(name).to_vec())
 }
 
 fn draw_footer(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {

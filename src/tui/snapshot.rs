@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::journal::Journal;
 use super::log::LogTail;
+use super::look::Look;
+use super::picture::{Order, Picture, Studio, Subject};
 use crate::paths::attempt_log;
 use crate::query::{SortKey, TrialQuery};
 use crate::reporters::wording::{HolderLife, StudyState, micros};
@@ -39,6 +41,8 @@ pub enum Part {
         /// Whether its log is wanted, too.
         log: bool,
     },
+    /// A screen that the loader draws.
+    Picture(Order),
 }
 
 /// The rows of the table.
@@ -94,6 +98,8 @@ pub struct Snapshot {
     pub field: Arc<Field>,
     /// Its log.
     pub log: Option<Arc<LogTail>>,
+    /// The screen that was drawn.
+    pub picture: Option<Arc<Picture>>,
     /// The journal, as far as it was wanted.
     pub journal: Journal,
     ran: Duration,
@@ -124,6 +130,7 @@ pub struct Source {
     /// Whether the process that holds the study lives.
     pub life: fn(&Holder) -> HolderLife,
     known: Known,
+    studio: Studio,
 }
 
 /// What was read before and is not read again each time.
@@ -134,6 +141,8 @@ struct Known {
     field: Option<(Arc<Field>, Instant)>,
     log: Option<Arc<LogTail>>,
     holder: Option<(Holder, HolderLife)>,
+    /// Whether what is shown moves without the store.
+    moves: bool,
 }
 
 /// Curves behind a trial's own: at most so many, of at most so many points, no older than this.
@@ -143,8 +152,8 @@ const FIELD_AGE: Duration = Duration::from_secs(5);
 
 impl Source {
     /// Nothing was read yet.
-    pub fn new(reader: Box<dyn StorageReader>, study: StudyId, store: PathBuf, life: fn(&Holder) -> HolderLife) -> Self {
-        Source { reader, study, store, life, known: Known::default() }
+    pub fn new(reader: Box<dyn StorageReader>, study: StudyId, store: PathBuf, life: fn(&Holder) -> HolderLife, look: Look) -> Self {
+        Source { reader, study, store, life, known: Known::default(), studio: Studio::new(look) }
     }
 
     /// Reads what is wanted.
@@ -160,6 +169,11 @@ impl Source {
         if wanted.journal {
             self.known.journal.catch_up(&*self.reader, self.study)?;
         }
+        let picture = match &wanted.part {
+            Part::Picture(order) => Some(Arc::new(self.studio.draw(&*self.reader, self.study, order, super::now())?)),
+            _ => None,
+        };
+        self.known.moves = matches!(&wanted.part, Part::Picture(order) if order.subject == Subject::Devices);
         self.learn_metrics(&page, detail.as_ref());
         Ok(Snapshot {
             wanted: Arc::clone(wanted),
@@ -169,6 +183,7 @@ impl Source {
             detail: detail.map(Arc::new),
             field,
             log,
+            picture,
             journal: self.known.journal.clone(),
             ran: micros(ran_micros),
             // A runner that died left its beginning behind; the clock stopped when it did.
@@ -181,7 +196,7 @@ impl Source {
     pub fn changed_outside(&self) -> bool {
         let died = self.known.holder.as_ref().is_some_and(|(holder, life)| (self.life)(holder) != *life);
         let grew = self.known.log.as_ref().is_some_and(|log| LogTail::length(&log.path) != log.bytes);
-        died || grew
+        died || grew || self.known.moves
     }
 
     fn page(&self, query: &TrialQuery, summary: &StudySummary) -> Result<Page, StorageError> {

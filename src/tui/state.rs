@@ -14,6 +14,8 @@ use super::journal::JournalView;
 use super::keys::{Action, Screen, action};
 use super::list::{List, Step};
 use super::picker::{Choosing, Item, Picked, Picker};
+use super::picture::{Order, Subject};
+use super::search::SearchView;
 use super::snapshot::{Part, Snapshot, Wanted};
 use super::{TuiExit, TuiMode};
 use crate::event::Request;
@@ -133,6 +135,12 @@ pub struct State {
     pub trial: TrialView,
     /// How the journal is looked at.
     pub journal: JournalView,
+    /// What of the search is shown.
+    pub search: SearchView,
+    /// How far the screen that the loader draws is scrolled.
+    pub scroll: u16,
+    /// Columns and rows under the header.
+    pub body: (u16, u16),
     /// Whether the selected trial is shown below the table, on screens that have room.
     pub preview: bool,
     /// The zone of the times of day.
@@ -165,6 +173,9 @@ impl State {
             opened: None,
             trial: TrialView::default(),
             journal: JournalView::default(),
+            search: SearchView::default(),
+            scroll: 0,
+            body: (0, 0),
             preview: false,
             zone: TimeZone::UTC,
             leave_when_over: false,
@@ -188,9 +199,25 @@ impl State {
         let part = match self.screen {
             Screen::Trials => self.list.trial().filter(|_| self.preview).map_or(Part::Nothing, |trial| of_trial(trial, false)),
             Screen::Trial => self.opened.map_or(Part::Nothing, |trial| of_trial(trial, true)),
-            Screen::Compare | Screen::Search | Screen::Devices | Screen::Events => Part::Nothing,
+            Screen::Compare => self.picture(Subject::Compare { trials: self.compared(), metric: self.trial.metric.clone() }),
+            Screen::Search => self.picture(Subject::Search(self.search)),
+            Screen::Devices => self.picture(Subject::Devices),
+            Screen::Events => Part::Nothing,
         };
         Wanted { query, part, journal: self.screen == Screen::Events || !self.asked.is_empty() }
+    }
+
+    fn picture(&self, subject: Subject) -> Part {
+        Part::Picture(Order { subject, size: self.body, scroll: self.scroll })
+    }
+
+    /// The marked trials; without marks the best one and the selected one.
+    pub fn compared(&self) -> Vec<TrialNumber> {
+        if !self.marked.is_empty() {
+            return self.marked.clone();
+        }
+        let best = self.seen.summary.best.map(|(best, _)| best);
+        best.into_iter().chain(self.list.trial().filter(|trial| Some(*trial) != best)).collect()
     }
 
     /// Takes in what was loaded.
@@ -203,6 +230,12 @@ impl State {
         }
         if self.screen == Screen::Trial && self.opened.is_none() {
             self.opened = self.list.trial();
+        }
+        if let Some(picture) = &seen.picture
+            && self.wanted().part == seen.wanted.part
+        {
+            // It was scrolled further than there is something to see.
+            self.scroll = picture.order.scroll;
         }
         self.seen = seen;
         self.hear_answers();
@@ -303,6 +336,9 @@ impl State {
     }
 
     fn go(&mut self, screen: Screen) {
+        if screen != self.screen {
+            self.scroll = 0;
+        }
         self.screen = screen;
         // The trial that was looked at last, unless another is selected by now.
         if screen == Screen::Trial && self.opened.is_none() {
@@ -441,11 +477,28 @@ impl State {
     }
 
     fn act_elsewhere(&mut self, action: Action) -> Command {
-        if action != Action::Back {
-            return Command::Ignore;
+        match action {
+            Action::Back => self.go(Screen::Trials),
+            Action::View | Action::Right => self.turn_view(1),
+            Action::Left => self.turn_view(SearchView::ALL.len() - 1),
+            Action::Metric => {
+                let objective = &self.spec().objective().metric;
+                let current = self.trial.metric.as_ref().unwrap_or(objective);
+                let metrics = &self.seen.metrics;
+                let next = metrics.iter().position(|name| name == current).map_or(0, |at| (at + 1) % metrics.len());
+                self.trial.metric = metrics.get(next).filter(|name| *name != objective).cloned();
+            }
+            action => match scrolled(self.scroll, self.list.page(), action) {
+                Some(scroll) => self.scroll = scroll,
+                None => return Command::Ignore,
+            },
         }
-        self.screen = Screen::Trials;
         Command::Redraw
+    }
+
+    fn turn_view(&mut self, steps: usize) {
+        (0..steps).for_each(|_| self.search = self.search.next());
+        self.scroll = 0;
     }
 
     fn press_in_help(&mut self, action: Option<Action>, scroll: u16) -> Command {

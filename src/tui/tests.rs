@@ -239,7 +239,7 @@ fn letter(style: Style) -> char {
 }
 
 fn source(script: &Script, files: &std::path::Path) -> Source {
-    Source::new(Box::new(script.store.clone()), script.study, files.to_owned(), |_| HolderLife::Alive)
+    Source::new(Box::new(script.store.clone()), script.study, files.to_owned(), |_| HolderLife::Alive, COLOURS)
 }
 
 fn frame(script: Script, size: (u16, u16)) -> String {
@@ -287,6 +287,24 @@ fn one_trial_with_everything_about_it() {
 #[test]
 fn everything_that_happened() {
     at_all_sizes("events", &[KeyCode::Char('6')]);
+}
+
+#[test]
+fn marked_trials_side_by_side() {
+    at_all_sizes("compare", &[KeyCode::Char(' '), KeyCode::Down, KeyCode::Char(' '), KeyCode::Char('3')]);
+}
+
+#[test]
+fn how_the_search_goes() {
+    at_all_sizes("search", &[KeyCode::Char('4')]);
+    at_all_sizes("search_parameters", &[KeyCode::Char('4'), KeyCode::Char('v')]);
+}
+
+#[test]
+fn the_devices_are_shown_and_keep_moving() {
+    let mut shown = Shown::new(mixed(), (80, 24)).press(&[KeyCode::Char('5')]);
+    let frame = shown.frame();
+    assert!(frame.contains(" cpu  ") && frame.contains("trial 5"), "{frame}");
 }
 
 #[test]
@@ -411,7 +429,10 @@ fn the_log_is_searched_and_stands_at_what_was_found() {
 
 #[test]
 fn no_size_and_no_key_makes_drawing_panic() {
-    let screens: [&[KeyCode]; 12] = [
+    let screens: [&[KeyCode]; 15] = [
+        &[KeyCode::Char('3'), KeyCode::End],
+        &[KeyCode::Char('4'), KeyCode::Right, KeyCode::End],
+        &[KeyCode::Char('4'), KeyCode::Left, KeyCode::Down],
         &[],
         &[KeyCode::Char('?'), KeyCode::End],
         &[KeyCode::Enter, KeyCode::End],
@@ -510,7 +531,7 @@ fn of_ten_thousand_trials_only_two_pages_are_loaded() {
     let mut shown = Shown::new(script, (80, 24));
     shown.load();
     let counting = Counting { store: shown.script.store.clone(), read: Arc::clone(&read) };
-    let mut source = Source::new(Box::new(counting), shown.script.study, PathBuf::new(), |_| HolderLife::Alive);
+    let mut source = Source::new(Box::new(counting), shown.script.study, PathBuf::new(), |_| HolderLife::Alive, COLOURS);
     let seen = source.load(&Arc::new(shown.state.wanted())).unwrap();
     assert_eq!(seen.summary.counts.total(), 10_000);
     let page = shown.state.list.page();

@@ -18,7 +18,7 @@ fn events_of(number: u64) -> Vec<Event> {
     let trial = TrialNumber(number);
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let value = ((number * 7_919) % 10_007) as f64 / 10_007.0;
-    let optim = if number % 3 == 0 { "sgd" } else { "adamw" };
+    let optim = if number.is_multiple_of(3) { "sgd" } else { "adamw" };
     let layers = i64::try_from(number % 8).unwrap() + 1;
     let params: Params = params(1e-5 + value / 11.0, layers, optim).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let attempt = AttemptNumber(0);
@@ -41,7 +41,7 @@ fn events_of(number: u64) -> Vec<Event> {
 }
 
 /// Keys that lead to each screen, and what it is called.
-fn screens() -> [(&'static str, Vec<KeyCode>); 8] {
+fn screens() -> [(&'static str, Vec<KeyCode>); 11] {
     let typed = |text: &str| text.chars().map(KeyCode::Char).collect::<Vec<_>>();
     let filtered = [typed("/optim=sgd learning_rate>1e-2"), vec![KeyCode::Enter]].concat();
     [
@@ -51,6 +51,9 @@ fn screens() -> [(&'static str, Vec<KeyCode>); 8] {
         ("trials, filtered", filtered),
         ("trial", vec![KeyCode::Enter]),
         ("events with reports", typed("6v")),
+        ("compare", typed("  3")),
+        ("search", typed("4")),
+        ("parameters", typed("4v")),
         ("help", typed("?")),
         ("form", typed("e")),
     ]
@@ -107,7 +110,7 @@ fn loads_of_a_large_study() {
         store.append(&lease, at(1), &batch).unwrap();
     }
     let mut shown = Shown::new(mixed(), (200, 60));
-    let mut source = Source::new(Box::new(SqliteReader::open(&path).unwrap()), study, path, |_| HolderLife::Alive);
+    let mut source = Source::new(Box::new(SqliteReader::open(&path).unwrap()), study, path, |_| HolderLife::Alive, COLOURS);
     for (name, keys) in screens() {
         let seen = source.load(&Arc::new(Wanted::first_page())).unwrap();
         shown.state = State::new(TuiMode::Watching, seen, Choices::default());

@@ -1,0 +1,168 @@
+//! Screens that the loader draws, since their charts may take longer than a frame: comparing, the search, devices.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::compare::{self, CompareData};
+use super::devices::{self, DevicesData};
+use super::look::Look;
+use super::search::{self, SearchData, SearchView};
+use crate::monitor::Monitor;
+use crate::storage::{StorageError, StorageReader, StudyId};
+use crate::time::Timestamp;
+use crate::trial::TrialNumber;
+
+/// What is drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Trials side by side.
+    Compare {
+        /// Which.
+        trials: Vec<TrialNumber>,
+        /// Whose curves; `None`: the study's.
+        metric: Option<String>,
+    },
+    /// How the search goes.
+    Search(SearchView),
+    /// What runs where.
+    Devices,
+}
+
+/// A picture that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Of what.
+    pub subject: Subject,
+    /// Columns and rows.
+    pub size: (u16, u16),
+    /// How far it is scrolled.
+    pub scroll: u16,
+}
+
+/// A picture as it was drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picture {
+    /// As it was asked for, but scrolled no further than there is something to see.
+    pub order: Order,
+    /// Its cells.
+    pub buffer: Buffer,
+}
+
+/// Where pictures are drawn, and what is kept from one to the next.
+pub struct Studio {
+    look: Look,
+    search: Option<SearchData>,
+    devices: Option<DevicesData>,
+    monitor: Option<Monitor>,
+}
+
+/// No picture scrolls further.
+const MOST: u16 = 1_000;
+
+impl Studio {
+    /// Nothing was drawn yet.
+    pub fn new(look: Look) -> Self {
+        Studio { look, search: None, devices: None, monitor: None }
+    }
+
+    /// Draws what is asked for, as it is in the store now.
+    pub fn draw(&mut self, reader: &dyn StorageReader, study: StudyId, order: &Order, now: Timestamp) -> Result<Picture, StorageError> {
+        let look = self.look;
+        let area = Rect::new(0, 0, order.size.0, order.size.1);
+        match &order.subject {
+            Subject::Compare { trials, metric } => {
+                let data = CompareData::load(reader, study, trials, metric.as_deref())?;
+                Ok(scrolled(order, area, |buffer, scroll| compare::draw(buffer, area, &data, scroll, look)))
+            }
+            Subject::Search(view) => {
+                let data = self.search_data(reader, study)?;
+                Ok(scrolled(order, area, |buffer, scroll| search::draw(buffer, area, data, *view, scroll, look)))
+            }
+            Subject::Devices => {
+                let data = self.devices_data(reader, study, now)?;
+                Ok(scrolled(order, area, |buffer, scroll| devices::draw(buffer, area, data, scroll, look)))
+            }
+        }
+    }
+
+    fn search_data(&mut self, reader: &dyn StorageReader, study: StudyId) -> Result<&SearchData, StorageError> {
+        let data = match self.search.take() {
+            None => SearchData::load(reader, study)?,
+            Some(mut known) => {
+                known.refresh(reader, study)?;
+                known
+            }
+        };
+        Ok(self.search.insert(data))
+    }
+
+    fn devices_data(&mut self, reader: &dyn StorageReader, study: StudyId, now: Timestamp) -> Result<&DevicesData, StorageError> {
+        let visible = || std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        let monitor = self.monitor.get_or_insert_with(|| Monitor::new(visible().as_deref()));
+        let data = DevicesData::load(reader, study, monitor, now, self.devices.as_ref())?;
+        Ok(self.devices.insert(data))
+    }
+}
+
+/// Draws as far down as is asked for, or as there is something to see: what is drawn further down looks all the same.
+fn scrolled(order: &Order, area: Rect, draw: impl Fn(&mut Buffer, u16)) -> Picture {
+    let at = |scroll| {
+        let mut buffer = Buffer::empty(area);
+        draw(&mut buffer, scroll);
+        buffer
+    };
+    let (mut scroll, mut buffer) = (order.scroll.min(MOST), at(order.scroll.min(MOST)));
+    if scroll > 0 && at(scroll - 1) == buffer {
+        // The first place from which on nothing changes.
+        let (mut below, mut above) = (None, scroll);
+        while below.map_or(0, |below: u16| below + 1) < above {
+            let middle = below.map_or(0, |below| below + 1) / 2 + above / 2;
+            let middle = middle.clamp(below.map_or(0, |below| below + 1), above - 1);
+            if at(middle) == buffer {
+                above = middle;
+            } else {
+                below = Some(middle);
+            }
+        }
+        scroll = above;
+        buffer = at(scroll);
+    }
+    Picture { order: Order { scroll, ..order.clone() }, buffer }
+}
+
+/// Puts a picture into `area`, as much of it as there is room for.
+pub fn hang(picture: &Picture, target: &mut Buffer, area: Rect) {
+    let source = picture.buffer.area;
+    for row in 0..area.height.min(source.height) {
+        for column in 0..area.width.min(source.width) {
+            if let (Some(cell), Some(place)) = (picture.buffer.cell((column, row)), target.cell_mut((area.x + column, area.y + row))) {
+                *place = cell.clone();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A text of `lines` lines, of which three are seen.
+    fn text(lines: u16) -> impl Fn(&mut Buffer, u16) {
+        move |buffer, scroll| {
+            let first = scroll.min(lines.saturating_sub(3));
+            for row in 0..3.min(lines) {
+                buffer.set_string(0, row, (first + row).to_string(), ratatui::style::Style::new());
+            }
+        }
+    }
+
+    #[test]
+    fn scrolling_ends_where_there_is_nothing_more_to_see() {
+        let area = Rect::new(0, 0, 6, 3);
+        for (lines, asked, shown) in [(10, 4, 4), (10, 7, 7), (10, 8, 7), (10, u16::MAX, 7), (2, 5, 0), (0, 1, 0), (4, 1, 1), (500, u16::MAX, 497)] {
+            let order = Order { subject: Subject::Devices, size: (6, 3), scroll: asked };
+            let picture = scrolled(&order, area, text(lines));
+            assert_eq!(picture.order.scroll, shown, "{lines} lines, scrolled by {asked}");
+        }
+    }
+}
