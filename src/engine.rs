@@ -247,6 +247,8 @@ struct Busy {
     trial: TrialNumber,
     attempt: AttemptNumber,
     since: Timestamp,
+    /// When it last reported or saved.
+    heard: Timestamp,
     leaving: Option<(Leaving, Timestamp)>,
     /// When its user paused it: told at its next report, asked to leave at this moment.
     pause_by: Option<Timestamp>,
@@ -278,6 +280,8 @@ pub struct Engine {
     seen: HashSet<String>,
     enqueued: u64,
     exhausted: bool,
+    /// Whether the target is reached or the patience used up: only what its user asked for is run then.
+    goal_reached: bool,
     failed_before: u64,
     /// Requests to kill a trial whose process is not gone yet.
     killing: Vec<(i64, TrialNumber)>,
@@ -318,6 +322,7 @@ impl Engine {
             seen,
             enqueued,
             exhausted: false,
+            goal_reached: false,
             failed_before: view.counts.failed,
             killing: Vec::new(),
             idle_since: None,

@@ -104,6 +104,12 @@ pub struct Budget {
     pub failures: Option<u64>,
     /// Longest running time of one attempt.
     pub trial_time: Option<Duration>,
+    /// Longest time of an attempt without a report or a checkpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall_time: Option<Duration>,
+    /// Ends after this many complete and pruned trials without a better one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patience: Option<u64>,
 }
 
 /// What `hpsearch extend` added to a budget, on top of what the study file says.
@@ -219,7 +225,7 @@ pub enum FailureCause {
     DeviceLost,
     /// The process died without a word, or was killed from outside.
     WorkerLost,
-    /// `trial_time` passed.
+    /// `trial_time` or `stall_time` passed.
     Timeout,
     /// The program itself said so: an exit code, an exception, no value.
     Program,

@@ -1,5 +1,6 @@
 //! Asks something of a study: of whoever runs it, or, where nobody does, done here and now.
 
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,8 @@ use super::{logs::unknown_trial, named_study};
 use crate::event::{Answer, Request};
 use crate::reporters::wording::{HolderLife, one_line};
 use crate::runner::{self, RunnerError, desk};
-use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudySummary};
+use crate::storage::sqlite::SqliteStore;
+use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId, StudySummary};
 use crate::trial::{Trial, TrialNumber};
 
 /// A runner looks for requests ten times a second; a busy machine gets more.
@@ -47,6 +49,24 @@ pub fn ask_all(study: &StudySummary, requests: &[Request], console: &mut Console
         }
     }
     refused.map_or(Ok(Exit::Done), Err)
+}
+
+/// Asks, for a screen, which looks for the answer itself; the request's key. Where nobody runs the study it is done here.
+pub fn post(path: &Path, study: StudyId, request: &Request) -> Result<i64, StorageError> {
+    let mut store = SqliteStore::open(path)?;
+    let id = store.request(study, runner::now(), request)?;
+    let now = store.summary(study)?;
+    let runs = now.held.as_ref().is_some_and(|held| life(&held.holder) == HolderLife::Alive);
+    if runs || request.entry().is_some() {
+        return Ok(id);
+    }
+    let stored = StoredStudy { id: now.id, spec: now.spec, extension: now.extension, created: now.created };
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    match desk::serve_at_rest(&mut store, &stored, &path) {
+        Err(RunnerError::Storage(error)) if !matches!(error, StorageError::Busy { .. } | StorageError::Fenced { .. }) => Err(error),
+        // Taken up by someone else, or kept until the study can be run.
+        _ => Ok(id),
+    }
 }
 
 /// What came of a request; `None` if a runner has it and does not answer.

@@ -153,6 +153,8 @@ fn budget(spec: &StudySpec) -> String {
         budget.target.map(|target| format!("a value of {}", number(target))),
         budget.failures.map(|failures| format!("{} at most", count(failures, "failed trial"))),
         budget.trial_time.map(|time| format!("{} for each attempt", duration(time))),
+        budget.stall_time.map(|time| format!("{} without a report", duration(time))),
+        budget.patience.map(|patience| format!("{} without a better one", count(patience, "trial"))),
     ]
     .into_iter()
     .flatten()

@@ -7,9 +7,7 @@ use clap::Args;
 use super::console::{Console, life};
 use super::exit::{Exit, Failure};
 use super::named_study;
-use crate::runner;
-use crate::storage::Storage;
-use crate::storage::sqlite::SqliteStore;
+use super::request::post;
 use crate::tui::{Surroundings, TuiMode, run_tui};
 
 /// What `hpsearch watch` is told.
@@ -33,7 +31,7 @@ pub fn watch(arguments: &WatchArguments, console: &mut Console) -> Result<Exit, 
         look: console.look,
         store: console.store.clone(),
         // Opened only when something is asked: watching alone needs no right to write.
-        request: &mut |request| SqliteStore::open(&store)?.request(study.id, runner::now(), &request),
+        request: &mut |request| post(&store, study.id, &request),
         ended: &|| None,
         life,
     };

@@ -106,6 +106,8 @@ fn budget(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
     compare("target", old.target.map(|target| target.to_string()), new.target.map(|target| target.to_string()));
     compare("failures", count(old.failures), count(new.failures));
     compare("trial_time", old.trial_time.map(duration::format), new.trial_time.map(duration::format));
+    compare("stall_time", old.stall_time.map(duration::format), new.stall_time.map(duration::format));
+    compare("patience", count(old.patience), count(new.patience));
 }
 
 fn space(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {

@@ -173,11 +173,11 @@ const BUDGET: &[Key] = &[
     key("target", KeyKind::Number, "", "the study ends when a trial reaches this value"),
     key("failures", COUNT, "", "the study ends, with exit code 4, after so many failed trials"),
     key("trial_time", KeyKind::Duration, "", "longest running time of one attempt at a trial"),
+    key("stall_time", KeyKind::Duration, "", "longest time without a report or a checkpoint; then the attempt is killed"),
+    key("patience", COUNT, "", "the study ends after so many complete and pruned trials without a better one"),
     key("device_hours", KeyKind::Number, "", "hours summed over devices").not_yet("use `time`"),
     key("cost", KeyKind::Number, "", "money spent").not_yet("use `time`"),
     key("price_per_hour", KeyKind::Number, "", "price of a device").not_yet("use `time`"),
-    key("patience", COUNT, "", "trials without improvement").not_yet("use `trials`, `time` or `target`"),
-    key("stall_time", KeyKind::Duration, "", "time without a report").not_yet("use `trial_time`"),
 ];
 
 const DEVICES: &[Key] = &[

@@ -353,6 +353,8 @@ fn read_budget(budget: &Section<'_>) -> Budget {
         target: budget.number("target"),
         failures: budget.whole("failures"),
         trial_time: budget.duration("trial_time"),
+        stall_time: budget.duration("stall_time"),
+        patience: budget.whole("patience"),
     }
 }
 

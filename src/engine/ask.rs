@@ -1,5 +1,6 @@
 //! What a free slot runs next: a waiting trial, a promoted one, an enqueued configuration, or a new point.
 
+use super::stop::is_asked_for;
 use super::{Assignment, Busy, Effect, Engine, Outcome, Phase};
 use crate::event::Event;
 use crate::history::History;
@@ -31,6 +32,10 @@ impl Engine {
     }
 
     pub(super) fn next_trial(&mut self) -> Result<Option<TrialNumber>, String> {
+        if self.goal_reached {
+            let mut waiting = self.queue.iter().copied();
+            return Ok(waiting.find(|number| self.view.trial(*number).is_some_and(is_asked_for)));
+        }
         if let Some(waiting) = self.recovered.first().or_else(|| self.queue.first()) {
             return Ok(Some(*waiting));
         }
@@ -141,7 +146,7 @@ impl Engine {
         }
         let resume = assignment.resume.as_ref().map(|checkpoint| (checkpoint.step, checkpoint.path.clone()));
         self.emit(Event::AttemptStarted { trial: number, attempt, slot: assignment.slot.clone(), resume, until });
-        self.busy[index] = Some(Busy { trial: number, attempt, since: self.now, leaving: None, pause_by: None, kill_sent: false });
+        self.busy[index] = Some(Busy { trial: number, attempt, since: self.now, heard: self.now, leaving: None, pause_by: None, kill_sent: false });
         self.effects.push(Effect::Launch(assignment));
     }
 }

@@ -7,7 +7,13 @@ use crate::event::Event;
 use crate::metric::Score;
 use crate::study::Count;
 use crate::time::Timestamp;
-use crate::trial::{TrialNumber, TrialState};
+use crate::trial::{Origin, Trial, TrialNumber, TrialState};
+
+/// Whether a trial is still to be run because its user said so: it runs although the study's goal is reached.
+pub(super) fn is_asked_for(trial: &Trial) -> bool {
+    let runs_on = matches!(trial.state, TrialState::Queued | TrialState::Running);
+    runs_on && (trial.origin == Origin::Asked || trial.continued.is_some())
+}
 
 /// A run whose first trials all fail, without `budget.failures` to say otherwise, ends after so many: failed trials do not
 /// count towards `budget.trials`, so a broken program would be started for ever.
@@ -50,8 +56,11 @@ impl Engine {
             }
             let Some(busy) = &mut self.busy[index] else { continue };
             if busy.leaving.is_none() {
-                let limit = self.spec.budget.trial_time.unwrap_or_default();
-                let why = format!("ran longer than trial_time ({} s)", limit.as_secs_f64());
+                let budget = &self.spec.budget;
+                let why = match (budget.trial_time, budget.stall_time) {
+                    (Some(limit), _) if busy.since.after(limit) <= self.now => format!("ran longer than trial_time ({} s)", limit.as_secs_f64()),
+                    (_, limit) => format!("did not report for stall_time ({} s)", limit.unwrap_or_default().as_secs_f64()),
+                };
                 busy.leaving = Some((Leaving::TimedOut(why), self.now.after(self.grace)));
             }
             busy.kill_sent = true;
@@ -68,8 +77,10 @@ impl Engine {
         if let Some((_, deadline)) = &busy.leaving {
             return Some(*deadline);
         }
-        let limit = self.spec.budget.trial_time.map(|limit| busy.since.after(limit));
-        limit.into_iter().chain(busy.pause_by).min()
+        let budget = &self.spec.budget;
+        let longest = budget.trial_time.map(|limit| busy.since.after(limit));
+        let silent = budget.stall_time.map(|limit| busy.heard.after(limit));
+        longest.into_iter().chain(silent).chain(busy.pause_by).min()
     }
 
     pub(super) fn time_deadline(&self) -> Option<Timestamp> {
@@ -108,13 +119,32 @@ impl Engine {
             let last = self.last_failure();
             self.drain(Outcome::TooManyFailures(format!("{failed} trials failed, as many as budget.failures allows; the last: {last}")));
         }
-        let Some(target) = self.spec.budget.target else { return };
-        let direction = self.view.direction();
-        if let Some((number, value)) = self.view.best().and_then(|best| Some((best.number, best.value?)))
-            && Score::new(direction, value) <= Score::new(direction, target)
-        {
-            self.drain(Outcome::Finished(format!("trial {number} reached the target: {value} against {target}")));
+        let goal = self.goal();
+        self.goal_reached = goal.is_some();
+        if let Some(reason) = goal.filter(|_| !self.view.trials.iter().any(is_asked_for)) {
+            self.drain(Outcome::Finished(reason));
         }
+    }
+
+    /// Why nothing better is looked for, if that is so.
+    fn goal(&self) -> Option<String> {
+        if let Some((number, without)) = self.spec.budget.patience.and_then(|patience| self.fruitless_since(patience)) {
+            return Some(format!("{without} trials since trial {number} were not better (budget.patience)"));
+        }
+        let (target, direction) = (self.spec.budget.target?, self.view.direction());
+        let best = self.view.best()?;
+        let (number, value) = (best.number, best.value?);
+        let is_reached = Score::new(direction, value) <= Score::new(direction, target);
+        is_reached.then(|| format!("trial {number} reached the target: {value} against {target}"))
+    }
+
+    /// The best trial and how many complete and pruned ones ended after it, if those are as many as `patience`.
+    fn fruitless_since(&self, patience: u64) -> Option<(TrialNumber, u64)> {
+        let best = self.view.best()?;
+        let counts = |trial: &&Trial| matches!(trial.state, TrialState::Complete | TrialState::Pruned);
+        let later = |trial: &&Trial| (trial.finished, trial.number) > (best.finished, best.number);
+        let without = self.view.trials.iter().filter(counts).filter(later).count() as u64;
+        (without >= patience).then_some((best.number, without))
     }
 
     fn last_failure(&self) -> String {

@@ -14,6 +14,7 @@ use crate::verdict::{Reason, Verdict};
 impl Engine {
     pub(super) fn report(&mut self, number: TrialNumber, attempt: AttemptNumber, step: u64, metrics: Metrics) {
         let Some(slot) = self.slot_of(number, attempt) else { return };
+        self.hear(slot);
         let Some(trial) = self.view.trial(number) else { return };
         let judged = trial.curve.binary_search_by_key(&step, |(at, _)| *at).is_ok();
         let earlier = trial.decision_at(step).map(|decision| decision.verdict.clone());
@@ -50,15 +51,21 @@ impl Engine {
         self.effects.push(Effect::Answer { trial: number, attempt, verdict });
     }
 
+    /// A trial that says something has not stalled.
+    fn hear(&mut self, slot: usize) {
+        if let Some(busy) = self.busy[slot].as_mut() {
+            busy.heard = self.now;
+        }
+    }
+
     fn judge(&self, number: TrialNumber, step: u64) -> Verdict {
         let Some(trial) = self.view.trial(number) else { return Verdict::GO_ON };
         self.pruner.judge(&Case { history: History::new(&self.view), trial, step })
     }
 
     pub(super) fn checkpoint(&mut self, number: TrialNumber, attempt: AttemptNumber, step: u64, path: PathBuf) {
-        if self.slot_of(number, attempt).is_none() {
-            return;
-        }
+        let Some(slot) = self.slot_of(number, attempt) else { return };
+        self.hear(slot);
         self.emit(Event::CheckpointSaved { trial: number, step, path });
         self.drop_superseded(number);
     }

@@ -266,8 +266,8 @@ fn problems_of_the_budget_are_explained() {
             ("trials = 10", "time = \"0s\""),
             ("trials = 10", "target = nan"),
             ("trials = 10", "target = \"0.9\""),
-            ("trials = 10", "trials = 10\npatience = 5"),
-            ("trials = 10", "trials = 10\ndevice_hours = 5\ncost = 3\nprice_per_hour = 1\nstall_time = \"1h\""),
+            ("trials = 10", "trials = 10\npatience = 0"),
+            ("trials = 10", "trials = 10\ndevice_hours = 5\ncost = 3\nprice_per_hour = 1\nstall_time = 60"),
         ]
     ));
 }

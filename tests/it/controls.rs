@@ -333,3 +333,30 @@ fn what_was_asked_is_done_once_though_the_runner_is_killed_right_after() {
         assert_folds(&site);
     }
 }
+
+#[test]
+fn odd_reports_do_not_confuse_a_trial() {
+    let report = |text: &str| format!("echo '@hpsearch {text}'\n");
+    let script: String = [
+        report(r#"{"step":1,"loss":3}"#),
+        report(r#"{"step":1,"loss":2.5}"#),
+        report(r#"{"step":4,"loss":1e308,"never heard of":-1e308}"#),
+        report(r#"{"step":2,"loss":2}"#),
+        report(r#"{"step":5,"loss":"low"}"#),
+        report(r#"{"step":6,"loss":[1]}"#),
+        report(r#"{"step":7,"loss":1e999}"#),
+        report(r#"{"step":18446744073709551615,"loss":0}"#),
+    ]
+    .concat();
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &script);
+    assert_done(&site.run_study());
+    let store = SqliteStore::open(&site.path("runs/hpsearch.db")).unwrap();
+    let trial = store.view(store.study("s").unwrap().unwrap().id).unwrap().trials.remove(0);
+    assert_eq!(trial.value, Some(2.0));
+    // The same step again replaces it, an earlier one is put in its place, and what is no number is a line of the log.
+    assert_eq!(trial.curve[..3], [(1, 2.5), (2, 2.0), (4, 1e308)]);
+    let log = site.log(0, 0);
+    assert!(log.contains("`loss` must be a number, not `\"low\"`") && log.contains("`loss` must be a number, not `[1]`"), "{log}");
+    assert!(log.contains("18446744073709551615"), "{log}");
+    assert_folds(&site);
+}

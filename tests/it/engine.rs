@@ -199,6 +199,32 @@ fn a_hanging_trial_is_killed_after_trial_time() {
 }
 
 #[test]
+fn a_trial_that_falls_silent_is_killed_after_stall_time_and_a_slow_one_is_not() {
+    let mut simulation = Simulation::new(spec(3, "random", PolicySpec::named("none")), 1, 30, loss);
+    simulation.spec.budget.stall_time = Some(Duration::from_secs(1));
+    simulation.faults = Box::new(|trial, _, step| (trial.0 == 1 && step == 3).then_some(Fault::Hang));
+    let run = simulation.run(&[]).unwrap();
+    let silent = &run.view.trials[1];
+    assert_eq!(silent.state, TrialState::Failed);
+    assert_eq!(silent.reason.as_deref(), Some("did not report for stall_time (1 s)"));
+    // The others take 3 s each, a report every tenth of a second.
+    assert_eq!(run.view.counts.complete, 3);
+}
+
+#[test]
+fn a_study_that_gets_no_better_ends_with_its_patience() {
+    let mut simulation = Simulation::new(spec(200, "random", PolicySpec::named("none")), 1, 2, loss);
+    simulation.spec.budget.patience = Some(7);
+    let run = simulation.run(&[]).unwrap();
+    assert!(matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("patience")), "{:?}", run.outcome);
+    let best = run.view.best().unwrap().number.0;
+    assert_eq!(run.view.trials.len() as u64, best + 1 + 7);
+    assert_eq!(simulation.run(&run.turns).unwrap().steps, 0, "it stays so");
+    simulation.spec.budget.patience = Some(30);
+    assert!(simulation.run(&run.turns).unwrap().steps > 0, "with more patience it goes on");
+}
+
+#[test]
 fn a_study_that_only_fails_says_so() {
     let mut simulation = Simulation::new(spec(5, "random", PolicySpec::named("none")), 2, 4, loss);
     simulation.spec.budget.failures = Some(4);

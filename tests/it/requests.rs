@@ -213,6 +213,20 @@ fn what_is_enqueued_on_a_finished_study_runs_beyond_its_budget() {
 }
 
 #[test]
+fn what_is_enqueued_runs_although_the_target_is_reached_and_nothing_else_does() {
+    let mut simulation = simulation(50, 2, Vec::new());
+    simulation.spec.budget.target = Some(0.5);
+    let run = simulation.run(&[]).unwrap();
+    let before = run.view.trials.len();
+    simulation.requests = vec![(0, Request::Enqueue { params: Params::new() })];
+    let again = simulation.run(&run.turns).unwrap();
+    assert_sound(&again, &simulation, "again");
+    assert_eq!(again.view.trials.len(), before + 1);
+    assert_eq!(again.view.trials[before].state, TrialState::Complete);
+    assert!(matches!(&again.outcome, Outcome::Finished(reason) if reason.contains("target")), "{:?}", again.outcome);
+}
+
+#[test]
 fn failed_trials_are_tried_again_one_or_all() {
     let mut simulation = simulation(4, 1, Vec::new());
     simulation.spec.budget.count = hpsearch::study::Count::All;
