@@ -67,6 +67,8 @@ time = "2h30m"
 target = 0.99
 failures = 5
 trial_time = "90m"
+stall_time = "10m"
+patience = 40
 
 [space]
 lr = { float = [1e-5, 1e-1], log = true, prior = 1e-3 }

@@ -79,10 +79,14 @@ impl State {
     }
 
     pub(super) fn pause_trial(&mut self) -> Command {
-        let Some((trial, state)) = self.subject_trial().map(|trial| (trial.number, trial.state)) else {
+        let Some((trial, state, hold)) = self.subject_trial().map(|trial| (trial.number, trial.state, trial.hold)) else {
             return self.note("there is no trial to pause");
         };
         match state {
+            TrialState::Running if hold.is_some() => {
+                self.notice = Some(format!("asked for trial {trial} to go on"));
+                Command::Ask(Request::ResumeTrial { trial })
+            }
             TrialState::Queued | TrialState::Running => {
                 self.notice = Some(format!("asked for trial {trial} to be paused: it saves a checkpoint and leaves; p again lets it go on"));
                 Command::Ask(Request::PauseTrial { trial })
