@@ -19,6 +19,7 @@ mod export;
 mod export_data;
 mod extend;
 mod generate;
+mod importance;
 mod init;
 mod kill;
 mod list;
@@ -177,6 +178,8 @@ pub enum Verb {
     Tag(tag::TagArguments),
     /// Kill one running trial; it counts as failed
     Kill(kill::KillArguments),
+    /// Show which parameters matter
+    Importance(importance::ImportanceArguments),
     /// Search for a program that runs the trials itself: JSON lines in and out
     AskTell(ask_tell::AskTellArguments),
     /// List the devices of this machine and which of them can be used
@@ -288,6 +291,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Note(arguments) => note::note(arguments, console),
         Verb::Tag(arguments) => tag::tag(arguments, console),
         Verb::Kill(arguments) => kill::kill(arguments, console),
+        Verb::Importance(arguments) => importance::importance(arguments, console),
         Verb::AskTell(arguments) => ask_tell::ask_tell(arguments, console),
         Verb::Devices(arguments) => devices::devices(arguments, console),
         Verb::Doctor(arguments) => doctor::doctor(arguments, console),

@@ -41,6 +41,7 @@
 //! | 1 policies | [`policy`] | tables of samplers and pruners: names, options, "did you mean" |
 //! | | [`samplers`], [`pruners`] | who proposes points; who stops trials |
 //! | | [`arguments`] | the trainer's arguments and their checks, known to binaries that cannot train |
+//! | | [`importance`] | which parameters matter: PED-ANOVA and fANOVA |
 //! | | [`config`] | `study.toml` to a resolved study, or everything that is wrong with it |
 //! | | [`storage`] | the store: in memory or one SQLite file |
 //! | | [`paths`], [`wire`] | where trials' files lie; the lines that runner and child exchange |
@@ -135,6 +136,7 @@ pub mod engine;
 pub mod event;
 pub mod export;
 pub mod history;
+pub mod importance;
 pub mod library;
 pub mod metric;
 pub mod monitor;

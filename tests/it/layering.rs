@@ -51,6 +51,7 @@ const MODULES: &[Module] = &[
     ("wire", Policies, &[]),
     ("storage", Policies, &[]),
     ("samplers", Policies, &["policy"]),
+    ("importance", Policies, &[]),
     // Its conformance suite draws points as the random sampler does.
     ("pruners", Policies, &["policy", "samplers"]),
     ("config", Policies, &["arguments", "policy", "pruners", "samplers"]),
@@ -102,9 +103,9 @@ const CRATES: &[(&str, &[&str])] = &[
     ("strsim", &["arguments", "config", "policy", "query", "cli"]),
     ("blake3", &["seed", "samplers/start", "trainer", "export"]),
     ("tpe", &["samplers/tpe_independent"]),
-    ("libm", &["samplers/normal"]),
+    ("libm", &["samplers/normal", "importance/ped_anova"]),
     // Storage's suite makes journals at random, from fixed seeds.
-    ("rand", &["seed", "samplers", "storage/conformance"]),
+    ("rand", &["seed", "importance", "samplers", "storage/conformance"]),
     ("rand_chacha", &["seed"]),
 ];
 

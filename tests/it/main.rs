@@ -12,6 +12,7 @@ mod data_verbs;
 mod doctor;
 mod engine;
 mod help;
+mod importance;
 mod insight;
 mod layering;
 mod library;
