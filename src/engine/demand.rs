@@ -64,14 +64,14 @@ impl Engine {
     }
 
     /// Something to run for whoever asks: the effects hold one launch. Without one, there is nothing as long as the trials
-    /// that are out are not told; with [`Effect::Finish`], there is nothing at all.
+    /// that are out are not told, or the study is paused; with [`Effect::Finish`], there is nothing at all.
     ///
     /// # Errors
     /// The sampler cannot propose a point. Nothing has changed then.
     pub fn ask(&mut self, now: Timestamp) -> Result<Vec<Effect>, String> {
         self.now = now;
         self.mind_deadlines();
-        if self.phase == Phase::Searching {
+        if self.phase == Phase::Searching && self.view.paused.is_none() {
             match self.next_trial()? {
                 Some(trial) => {
                     let index = self.own_slot_index();

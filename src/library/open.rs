@@ -93,17 +93,26 @@ impl OpenStudy {
     }
 
     /// A trial to run: a new point, or one that goes on. `None`: there is nothing to run now; when no trial is out, for good.
+    /// A study that its user paused (`hpsearch pause`) waits here until it is resumed or stopped.
     ///
     /// # Errors
     /// The store failed, or the sampler cannot propose a point.
     pub fn ask(&self) -> Result<Option<AskedTrial>, StudyError> {
-        let mut session = locked(&self.session);
-        session.look()?;
-        session.check()?;
-        let effects = session.engine.ask(runner::now()).map_err(StudyError::Sampler)?;
-        let launched = session.carry_out(effects)?.0;
-        let session = Arc::clone(&self.session);
-        Ok(launched.map(|assignment| AskedTrial { session, assignment, verdict: None, told: false }))
+        loop {
+            let mut session = locked(&self.session);
+            session.look()?;
+            session.check()?;
+            let effects = session.engine.ask(runner::now()).map_err(StudyError::Sampler)?;
+            let (launched, _) = session.carry_out(effects)?;
+            if let Some(assignment) = launched {
+                return Ok(Some(AskedTrial { session: Arc::clone(&self.session), assignment, verdict: None, told: false }));
+            }
+            if session.outcome.is_some() || session.engine.view().paused.is_none() {
+                return Ok(None);
+            }
+            drop(session);
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Ends a trial: with its value (a number), [`Told::Pruned`] or [`Told::Failed`].

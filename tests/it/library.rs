@@ -273,3 +273,31 @@ fn a_program_that_dies_is_given_what_was_out_and_suggests_as_if_it_had_not() {
     assert_eq!(params(&resumed), params(&uninterrupted));
     assert_eq!(resumed.counts.complete, 12);
 }
+
+#[test]
+fn a_study_that_is_paused_from_another_terminal_waits_until_it_is_resumed() {
+    use hpsearch::event::Request;
+    use hpsearch::storage::{Storage, StorageReader};
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("studies.db");
+    let study = parabola(Study::minimize("to pause", "loss")).trials(3).store(&path).open().unwrap();
+    let mut other = hpsearch::storage::sqlite::SqliteStore::open(&path).unwrap();
+    let id = other.study("to pause").unwrap().unwrap().id;
+    let mut trial = study.ask().unwrap().unwrap();
+    other.request(id, hpsearch::time::Timestamp(0), &Request::PauseStudy).unwrap();
+    let mut step = 0;
+    loop {
+        step += 1;
+        if trial.report(step, 1.0).unwrap() == GoOn::No {
+            break;
+        }
+    }
+    drop(trial);
+    let asking = {
+        let study = study.clone();
+        std::thread::spawn(move || study.ask().unwrap().map(|trial| trial.number().0))
+    };
+    assert!(!asking.is_finished());
+    other.request(id, hpsearch::time::Timestamp(0), &Request::ResumeStudy).unwrap();
+    assert_eq!(asking.join().unwrap(), Some(0));
+}
