@@ -20,7 +20,7 @@ the conversation goes on. NaN and Infinity may be bare or quoted.
   {"cmd":"ask"}                                     {"id":0,"params":{"lr":0.3}}
   {"cmd":"report","id":0,"step":1,"value":0.5}      {"verdict":"continue"}
   {"cmd":"tell","id":0,"value":0.4}                 {"ok":true}
-  {"cmd":"best"}                                    {"id":0,"params":..,"value":0.4}
+  {"cmd":"best"}                                    {"id":0,"params":..,..}
   {"cmd":"quit"}                                    {"ok":true}
 
 init also takes: seed, direction, sampler and pruner ({"type":"asha", options}),

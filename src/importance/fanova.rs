@@ -90,7 +90,7 @@ fn shares(dimensions: &[&Dimension], rows: &[Row<'_>], seed: u64) -> Vec<f64> {
 /// The rows as columns of numbers.
 struct Table {
     columns: Vec<Vec<f64>>,
-    bounds: Vec<(f64, f64)>,
+    bounds: Vec<Interval>,
     /// The columns of each dimension.
     owned: Vec<std::ops::Range<usize>>,
 }
@@ -124,17 +124,20 @@ impl Table {
     }
 }
 
+/// Lower and upper bound of a box in a column.
+type Interval = (f64, f64);
+
 /// A tree as boxes of the unit cube.
 struct Tree {
     /// Each leaf's difference to the tree's mean, times its volume; and its box.
-    leaves: Vec<(f64, Vec<(f64, f64)>)>,
+    leaves: Vec<(f64, Vec<Interval>)>,
     variance: f64,
 }
 
 impl Tree {
     /// `None` if the tree is the same everywhere.
-    fn new(leaves: Vec<Leaf>, ranges: &[(f64, f64)]) -> Option<Self> {
-        let unit = |leaf: &Leaf| -> Vec<(f64, f64)> {
+    fn new(leaves: Vec<Leaf>, ranges: &[Interval]) -> Option<Self> {
+        let unit = |leaf: &Leaf| -> Vec<Interval> {
             let scaled = leaf.bounds.iter().zip(ranges).map(|((low, high), (bottom, top))| {
                 let width = top - bottom;
                 ((low - bottom) / width, (high - bottom) / width)
@@ -147,7 +150,7 @@ impl Tree {
             (leaf.value, volume, bounds)
         });
         // A box that rounding made flat holds no points.
-        let boxes: Vec<(f64, f64, Vec<(f64, f64)>)> = measured.filter(|(_, volume, _)| *volume > 0.0).collect();
+        let boxes: Vec<(f64, f64, Vec<Interval>)> = measured.filter(|(_, volume, _)| *volume > 0.0).collect();
         let whole: f64 = boxes.iter().map(|(_, volume, _)| volume).sum();
         let mean = boxes.iter().map(|(value, volume, _)| value * volume / whole).sum::<f64>();
         let variance = boxes.iter().map(|(value, volume, _)| (value - mean).powi(2) * volume / whole).sum::<f64>();
@@ -162,7 +165,7 @@ impl Tree {
 
     /// One column: the marginal is a step function.
     fn variance_of_column(&self, column: usize) -> f64 {
-        let mut steps: Vec<(f64, f64)> = Vec::with_capacity(2 * self.leaves.len());
+        let mut steps: Vec<Interval> = Vec::with_capacity(2 * self.leaves.len());
         for (weighted, bounds) in &self.leaves {
             let (low, high) = bounds[column];
             let density = weighted / (high - low);
@@ -181,14 +184,14 @@ impl Tree {
 
     /// Several columns: over pairs of different boxes, of which a list of choices has few.
     fn variance_of_group(&self, columns: std::ops::Range<usize>) -> f64 {
-        let mut groups: BTreeMap<Vec<u64>, (f64, &[(f64, f64)])> = BTreeMap::new();
+        let mut groups: BTreeMap<Vec<u64>, (f64, &[Interval])> = BTreeMap::new();
         for (weighted, bounds) in &self.leaves {
             let own = &bounds[columns.clone()];
             let key = own.iter().flat_map(|(low, high)| [low.to_bits(), high.to_bits()]).collect();
             groups.entry(key).or_insert((0.0, own)).0 += weighted;
         }
-        let groups: Vec<(f64, &[(f64, f64)])> = groups.into_values().collect();
-        let overlap = |a: &[(f64, f64)], b: &[(f64, f64)]| -> f64 {
+        let groups: Vec<(f64, &[Interval])> = groups.into_values().collect();
+        let overlap = |a: &[Interval], b: &[Interval]| -> f64 {
             a.iter().zip(b).map(|(a, b)| (a.1.min(b.1) - a.0.max(b.0)).max(0.0) / ((a.1 - a.0) * (b.1 - b.0))).product()
         };
         let pairs = groups.iter().flat_map(|first| groups.iter().map(move |second| (first, second)));
