@@ -67,8 +67,9 @@ const DEFAULT_STORE: &str = "runs/hpsearch.db";
 
 const EXAMPLES: &str = "\
 Examples:
+  hpsearch init data.csv           write a first study.toml
   hpsearch check study.toml        is the study file right?
-  hpsearch run study.toml          search; run again to go on after an interruption
+  hpsearch run study.toml          search; run again after an interruption
   hpsearch watch                   the live leaderboard, from another terminal
   hpsearch best > best.toml        the best parameters found so far
   hpsearch export -o model         the best trial's checkpoint, ready for use
@@ -137,6 +138,8 @@ pub enum Verb {
     Curves(curves::CurvesArguments),
     /// Draw a study: its history, curves, parameters
     Plot(plot::PlotArguments),
+    /// Show which parameters matter
+    Importance(importance::ImportanceArguments),
     /// Explain a trial: who proposed it, who stopped it, how it compares
     Explain(explain::ExplainArguments),
     /// Compare two trials, or a changed study file with its study
@@ -159,6 +162,8 @@ pub enum Verb {
     Generate(generate::GenerateArguments),
     /// Ask a running study to stop; it can be resumed
     Stop(stop::StopArguments),
+    /// Kill one running trial; it counts as failed
+    Kill(kill::KillArguments),
     /// Let a study or some trials save and leave, until they are resumed
     Pause(pause::PauseArguments),
     /// Let a paused study or paused trials go on
@@ -176,10 +181,6 @@ pub enum Verb {
     Note(note::NoteArguments),
     /// Give and take tags of trials and studies
     Tag(tag::TagArguments),
-    /// Kill one running trial; it counts as failed
-    Kill(kill::KillArguments),
-    /// Show which parameters matter
-    Importance(importance::ImportanceArguments),
     /// Search for a program that runs the trials itself: JSON lines in and out
     AskTell(ask_tell::AskTellArguments),
     /// List the devices of this machine and which of them can be used

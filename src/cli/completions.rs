@@ -17,7 +17,7 @@ use crate::storage::sqlite::SqliteReader;
 
 const EXAMPLES: &str = "\
 Examples:
-  hpsearch completions bash > ~/.local/share/bash-completion/completions/hpsearch
+  hpsearch completions bash > ~/.hpsearch.bash    # `source` it in ~/.bashrc
   hpsearch completions zsh > ~/.zfunc/_hpsearch      # with ~/.zfunc in $fpath
   hpsearch completions fish > ~/.config/fish/completions/hpsearch.fish
 

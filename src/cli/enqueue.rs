@@ -18,9 +18,9 @@ use crate::trial::TrialNumber;
 
 const EXAMPLES: &str = "\
 Examples:
-  hpsearch enqueue digits learning_rate=3e-4 optim=adamw    the rest is sampled
-  hpsearch enqueue digits --from 7 learning_rate=1e-3       like trial 7, but for that
-  hpsearch enqueue digits --file best.toml                  what `hpsearch best` printed
+  hpsearch enqueue digits learning_rate=3e-4 optim=adamw   the rest is sampled
+  hpsearch enqueue digits --from 7 learning_rate=1e-3   as trial 7 but that
+  hpsearch enqueue digits --file best.toml                 what `best` printed
 
 It runs as soon as a slot is free, and takes one of the budget's places as long
 as there are any. A point that was tried is refused, unless --again is given.";

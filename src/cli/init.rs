@@ -21,10 +21,10 @@ use study_file::{Task, TrainerStudy};
 
 const EXAMPLES: &str = "\
 Examples:
-  hpsearch init reviews.csv                      texts and labels: the built-in trainer
-  hpsearch init reviews.csv --yes                without questions
-  hpsearch init --command \"python train.py\"      any program that prints its results
-  hpsearch init --command \"./train --lr 0.01\"    numbers become parameters
+  hpsearch init reviews.csv                     texts and labels
+  hpsearch init reviews.csv --yes               without questions
+  hpsearch init --command \"python train.py\"     any program
+  hpsearch init --command \"./train --lr 0.01\"   numbers become parameters
 
 What is in the file is guessed: the columns of texts and labels, the classes,
 the lengths. Files beside it called validation or test are taken as such.

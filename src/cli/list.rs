@@ -28,7 +28,8 @@ pub enum Listed {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  hpsearch list samplers\n  hpsearch list pruners")]
 pub struct ListArguments {
-    /// What to list
+    /// What to list: samplers, pruners or tasks
+    #[arg(hide_possible_values = true)]
     pub what: Listed,
     /// Print JSON
     #[arg(long)]

@@ -9,7 +9,7 @@ use crate::event::Request;
 
 const EXAMPLES: &str = "\
 Examples:
-  hpsearch pause digits          the whole study: nothing starts, what runs saves and leaves
+  hpsearch pause digits          the whole study: what runs saves, and leaves
   hpsearch pause digits 7        one trial; its slot goes to another one
   hpsearch pause 3-5             some trials of the only study
 

@@ -22,10 +22,15 @@ use crate::tui::chart::Chart;
 
 const EXAMPLES: &str = "\
 Examples:
-  hpsearch plot history                          values by trial, and the best so far
-  hpsearch plot digits slice                     value by each parameter
+  hpsearch plot history               values by trial, the best so far
+  hpsearch plot digits slice          value by each parameter
   hpsearch plot digits slice --param learning_rate
   hpsearch plot digits parallel --width 120 --height 30
+
+history    values by trial, and the best so far
+curves     the curves of all trials, the best in front
+parallel   every trial as a line over all parameters
+slice      values by each parameter
 
 Braille where the terminal knows it, else ASCII; no colours in a pipe.";
 
@@ -59,7 +64,8 @@ impl Kind {
 pub struct PlotArguments {
     /// The study's name or file
     pub study: Option<String>,
-    /// What to draw
+    /// What to draw: history, curves, parallel or slice
+    #[arg(hide_possible_values = true)]
     pub kind: Kind,
     /// Of `slice`: this parameter only, as often as needed
     #[arg(long, value_name = "NAME")]

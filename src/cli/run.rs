@@ -31,8 +31,8 @@ const EXAMPLES: &str = "\
 Examples:
   hpsearch run study.toml
   hpsearch run study.toml --set budget.trials=50 --plain
-  hpsearch run study.toml --accept            the space, sampler or pruner changed: go on with the new one
-  hpsearch run study.toml --fork digits-2     the metric, data or trainer changed: start a new study
+  hpsearch run study.toml --accept         the space or sampler changed: go on
+  hpsearch run study.toml --fork digits-2  the metric or data changed
 
 On a terminal the live leaderboard is shown; into a pipe or a file, plain lines.
 Ctrl-C stops and saves; run again to go on. A study that was paused with

@@ -38,6 +38,18 @@ fn no_line_of_the_help_is_wider_than_the_terminal() {
 }
 
 #[test]
+fn examples_are_written_for_80_columns() {
+    let command = CommandLine::command();
+    let texts =
+        std::iter::once(&command).chain(command.get_subcommands()).filter_map(|command| Some((command.get_name(), command.get_after_help()?)));
+    let wide: Vec<String> = texts
+        .flat_map(|(name, text)| text.to_string().lines().map(|line| format!("{name}: {line}")).collect::<Vec<_>>())
+        .filter(|line| line.split_once(": ").is_some_and(|(_, line)| line.chars().count() > 80))
+        .collect();
+    assert_eq!(wide, Vec::<String>::new(), "a wrapped example cannot be copied");
+}
+
+#[test]
 fn the_help_lists_every_verb_with_one_line() {
     let text = help(&["--help"], "80");
     for verb in verbs() {
