@@ -11,7 +11,7 @@ use super::output::{Output, Paging};
 use super::{Common, OutputForm};
 use crate::processes;
 use crate::reporters::table::{Column, Room, write_table};
-use crate::reporters::wording::{HolderLife, count};
+use crate::reporters::wording::{HolderLife, count, width};
 use crate::storage::Holder;
 use crate::storage::sqlite::{SqliteReader, SqliteStore};
 use crate::tui::{Look, Palette};
@@ -41,6 +41,9 @@ pub struct Console {
     pub look: Look,
     paging: Option<Paging>,
 }
+
+/// Columns of the titles of facts.
+const FACT: usize = 12;
 
 /// The width of what is drawn where no terminal says one.
 const PIPE_COLUMNS: usize = 80;
@@ -105,6 +108,24 @@ impl Console {
         Ok(writeln!(self.out, "{text}")?)
     }
 
+    /// Prints a line of the form `title  text`; on a terminal a long text goes on below itself.
+    pub fn fact(&mut self, title: &str, text: &str) -> Result<(), Failure> {
+        self.hanging(&format!("{title:<FACT$}"), FACT, text)
+    }
+
+    /// Prints `begin` and the text; on a terminal a long text goes on below, indented.
+    pub fn hanging(&mut self, begin: &str, indent: usize, text: &str) -> Result<(), Failure> {
+        let lines = match self.room {
+            Room::Columns(columns) => wrapped(text, columns.saturating_sub(indent.max(width(begin))).max(20)),
+            Room::Unlimited => vec![text.to_owned()],
+        };
+        for (index, line) in lines.iter().enumerate() {
+            let before = if index == 0 { begin.to_owned() } else { " ".repeat(indent) };
+            writeln!(self.out, "{before}{line}")?;
+        }
+        Ok(())
+    }
+
     /// Prints a table; columns that do not fit the terminal are said to be left out.
     pub fn table(&mut self, columns: &[Column]) -> Result<(), Failure> {
         let left_out = write_table(&mut self.out, columns, self.room, self.look.charset.cut())?;
@@ -143,6 +164,19 @@ fn palette(variable: impl Fn(&str) -> Option<String>, is_terminal: bool) -> Pale
     if !is_set("NO_COLOR") && (is_forced || (is_terminal && !is_dumb && !is_refused)) { Palette::Colours } else { Palette::Monochrome }
 }
 
+/// The text in lines of at most so many columns, broken at spaces where there are any.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if width(line) + 1 + width(word) <= columns => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// Whether a study's runner lives; on another host nobody can tell, and it is taken to.
 pub fn life(holder: &Holder) -> HolderLife {
     if holder.host != processes::host() || processes::is_alive(holder.pid, holder.pid_started) { HolderLife::Alive } else { HolderLife::Dead }
@@ -157,6 +191,13 @@ pub fn shown(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_texts_are_broken_at_spaces() {
+        assert_eq!(wrapped("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrapped("a-very-long-word x", 8), ["a-very-long-word", "x"]);
+        assert_eq!(wrapped("", 8), [""]);
+    }
 
     #[test]
     fn colours_are_for_terminals_unless_the_environment_says_otherwise() {

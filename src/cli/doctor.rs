@@ -113,9 +113,10 @@ fn print(findings: &[Finding], console: &mut Console) -> Result<(), Failure> {
     for finding in findings {
         let word = format!("{:<8}", finding.state.word());
         let word = if palette == Palette::Colours { format!("\x1b[{}m{word}\x1b[0m", finding.state.code()) } else { word };
-        writeln!(console.out, "{word}{:<10}{}", finding.check, one_line(&finding.message))?;
+        write!(console.out, "{word}")?;
+        console.hanging(&format!("{:<10}", finding.check), 18, &one_line(&finding.message))?;
         if let Some(next) = &finding.next {
-            writeln!(console.out, "{:18}{next}", "")?;
+            console.hanging(&" ".repeat(18), 18, next)?;
         }
     }
     let number = |state: State| findings.iter().filter(|finding| finding.state == state).count() as u64;

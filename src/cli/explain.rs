@@ -246,7 +246,7 @@ fn print(study: &StudySummary, trial: &Trial, story: &Story, comparison: Option<
     }
     writeln!(console.out)?;
     for (title, text) in lines {
-        writeln!(console.out, "{title:<12}{text}")?;
+        console.fact(title, &text)?;
     }
     writeln!(console.out, "\nparameters")?;
     console.table(&[
@@ -318,7 +318,7 @@ fn known(spec: &StudySpec, trial: &Trial, proposal: &Proposal) -> Vec<(&'static 
     {
         let value = near.value.map(|value| format!(" with {} {}", spec.objective().metric, number(value))).unwrap_or_default();
         let is_best = if proposal.best.is_some_and(|(best, _)| best == near.trial) { ", the best then" } else { "" };
-        lines.push(("nearest", one_line(&format!("trial {}{value}{is_best}; on average {} of a range away", near.trial, percent(near.distance)))));
+        lines.push(("nearest", one_line(&format!("trial {}{value}{is_best}; {} of a range away on average", near.trial, percent(near.distance)))));
     }
     lines
 }

@@ -88,19 +88,19 @@ fn tasks() -> Vec<Line> {
 }
 
 fn print(entries: &[Line], later: &[&str], console: &mut Console) -> Result<(), Failure> {
-    let out = &mut console.out;
     for entry in entries {
         let aliases = if entry.aliases.is_empty() { String::new() } else { format!(" (also {})", entry.aliases.join(", ")) };
-        writeln!(out, "{}{aliases}\n  {}", entry.name, entry.summary)?;
+        writeln!(console.out, "{}{aliases}", entry.name)?;
+        console.hanging("  ", 2, entry.summary)?;
         for option in &entry.options {
-            writeln!(out, "    {} = {}: {}; {}", option.name, option.default, option.summary, option.values)?;
+            console.hanging("    ", 6, &format!("{} = {}: {}; {}", option.name, option.default, option.summary, option.values))?;
         }
         if !entry.metrics.is_empty() {
-            writeln!(out, "  metrics: {}", entry.metrics.join(", "))?;
+            writeln!(console.out, "  metrics: {}", entry.metrics.join(", "))?;
         }
     }
     if !later.is_empty() {
-        writeln!(out, "not built yet: {}", later.join(", "))?;
+        console.hanging("", 2, &format!("not built yet: {}", later.join(", ")))?;
     }
     Ok(())
 }

@@ -77,7 +77,7 @@ fn print(study: &StudySummary, state: StudyState, elapsed: Duration, console: &m
     }
     writeln!(console.out)?;
     for (title, text) in how_far(study, state, elapsed).into_iter().chain(rules(spec, console)) {
-        writeln!(console.out, "{title:<12}{text}")?;
+        console.fact(title, &text)?;
     }
     writeln!(console.out)?;
     console.table(&space_columns(spec.space.dimensions()))

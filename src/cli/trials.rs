@@ -20,7 +20,7 @@ use crate::trial::Trial;
 #[command(after_help = selection::with_filters("\
 Examples:
   hpsearch trials digits --limit 10
-  hpsearch trials digits --where 'learning_rate>1e-3 -state:failed' --sort learning_rate
+  hpsearch trials digits --where 'optim=sgd -state:failed' --sort optim
   hpsearch trials digits --sort number --json"))]
 pub struct TrialsArguments {
     /// The study's name or file
@@ -84,7 +84,7 @@ fn columns(study: &StudySummary, trials: &[Trial]) -> Vec<Column> {
             Distribution::Choice { .. } => Align::Left,
         };
         let values = cells(&|trial| trial.params.get(&dimension.name).map_or_else(String::new, param));
-        columns.push(Column::new(one_line(&dimension.name), align, values));
+        columns.push(Column::new(one_line(&dimension.name), align, values).optional());
     }
     columns.push(Column::new("reason", Align::Left, cells(&|trial| trial.reason.as_deref().map_or_else(String::new, one_line))));
     columns

@@ -18,6 +18,7 @@ mod layering;
 mod library;
 mod pictures;
 mod requests;
+mod terminal;
 #[cfg(feature = "train")]
 mod trainer;
 mod tui;

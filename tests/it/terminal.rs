@@ -1,0 +1,131 @@
+//! What verbs print on a real pseudo-terminal of 80 columns: fitting tables, a pager, colours, questions.
+
+use std::io::{Read, Write};
+
+use hpsearch::event::Event;
+use hpsearch::params::{Params, Value};
+use hpsearch::trial::{Origin, TrialNumber};
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+
+use crate::verbs::Scene;
+
+/// Runs a verb to its end on a terminal of 24 rows and 80 columns, typing `keys`; what it printed, and its exit code.
+fn on_terminal(directory: &std::path::Path, arguments: &[&str], variables: &[(&str, &str)], keys: &str) -> (String, u32) {
+    let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
+    let pair = native_pty_system().openpty(size).unwrap();
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_hpsearch"));
+    command.args(arguments);
+    command.cwd(directory);
+    for (name, value) in [("LC_ALL", "C.UTF-8"), ("TERM", "xterm-256color"), ("TZ", "UTC"), ("PAGER", "cat")].iter().chain(variables) {
+        command.env(name, value);
+    }
+    for name in ["HPSEARCH_STORE", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
+        if !variables.iter().any(|(set, _)| *set == name) {
+            command.env_remove(name);
+        }
+    }
+    let mut child = pair.slave.spawn_command(command).unwrap();
+    drop(pair.slave);
+    let mut reader = pair.master.try_clone_reader().unwrap();
+    let mut writer = pair.master.take_writer().unwrap();
+    writer.write_all(keys.as_bytes()).unwrap();
+    writer.flush().unwrap();
+    let mut printed = Vec::new();
+    let mut bytes = [0; 4096];
+    // The terminal's end is an error on Linux.
+    while let Ok(count @ 1..) = reader.read(&mut bytes) {
+        printed.extend_from_slice(&bytes[..count]);
+    }
+    let code = child.wait().unwrap().exit_code();
+    (String::from_utf8(printed).unwrap().replace("\r\n", "\n"), code)
+}
+
+fn of(scene: &Scene, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let (printed, code) = on_terminal(scene.directory.path(), arguments, variables, "");
+    assert_eq!(code, 0, "{printed}");
+    printed
+}
+
+/// A study of more trials than a screen has lines.
+fn long() -> Scene {
+    let mut scene = Scene::digits();
+    let params: Params = [("optim".to_owned(), Value::from("adamw"))].into_iter().collect();
+    let created = |number| Event::TrialCreated { trial: TrialNumber(number), params: params.clone(), origin: Origin::Sampled("random".into()) };
+    scene.append(&(4..64).map(created).collect::<Vec<_>>());
+    scene
+}
+
+#[test]
+fn a_table_fits_the_terminal_and_wide_shows_all_of_it() {
+    let scene = Scene::digits();
+    let fitting = of(&scene, &["trials"], &[("COLUMNS", "60")]);
+    assert!(fitting.lines().all(|line| line.chars().count() <= 60), "{fitting}");
+    assert!(fitting.contains(" left out: --wide shows all\n") && !fitting.contains("momentum"), "{fitting}");
+    let wide = of(&scene, &["trials", "--wide"], &[("COLUMNS", "60")]);
+    assert!(wide.contains("momentum") && wide.contains("rank 2 of 2 at step 1; 1 goes on"), "{wide}");
+}
+
+#[test]
+fn every_reading_verb_fits_80_columns() {
+    let scene = Scene::digits();
+    let verbs: &[&[&str]] = &[
+        &["ls"],
+        &["show"],
+        &["trials"],
+        &["curves"],
+        &["curves", "--table"],
+        &["plot", "history"],
+        &["plot", "slice"],
+        &["plot", "parallel"],
+        &["explain", "1"],
+        &["diff", "0", "1"],
+        &["list", "pruners"],
+        &["devices"],
+        &["doctor"],
+    ];
+    for arguments in verbs {
+        let printed = of(&scene, arguments, &[("NO_COLOR", "1")]);
+        let wide: Vec<&str> = printed.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{arguments:?}: {wide:?}");
+    }
+}
+
+#[test]
+fn what_is_longer_than_the_screen_goes_through_the_pager() {
+    let scene = long();
+    let pager = [("PAGER", "sed 's/^/paged: /'")];
+    let paged = of(&scene, &["trials"], &pager);
+    assert!(paged.lines().count() > 60 && paged.lines().all(|line| line.starts_with("paged: ")), "{paged}");
+    assert!(!of(&scene, &["trials", "--no-pager"], &pager).contains("paged: "));
+    assert!(!of(&scene, &["ls"], &pager).contains("paged: "), "what fits the screen is printed");
+    let without = of(&scene, &["trials"], &[("PAGER", "no-such-pager")]);
+    assert!(without.lines().count() > 60, "{without}");
+}
+
+#[test]
+fn leaving_the_pager_early_is_success() {
+    let printed = of(&long(), &["trials"], &[("PAGER", "head -n 2")]);
+    assert_eq!(printed.lines().count(), 2, "{printed}");
+}
+
+#[test]
+fn a_terminal_gets_colours_unless_they_are_refused() {
+    let scene = Scene::digits();
+    assert!(of(&scene, &["plot", "history"], &[]).contains('\x1b'));
+    assert!(!of(&scene, &["plot", "history"], &[("NO_COLOR", "1")]).contains('\x1b'));
+    assert!(!of(&scene, &["plot", "history"], &[("TERM", "dumb")]).contains('\x1b'));
+}
+
+#[test]
+fn init_asks_on_a_terminal_and_enter_takes_the_guess() {
+    let directory = tempfile::tempdir().unwrap();
+    let row = |index: usize| format!("text number {index},{},{}\n", ["good", "bad"][index % 2], ["a", "b", "c"][index % 3]);
+    let rows: String = (0..60).map(row).collect();
+    std::fs::write(directory.path().join("data.csv"), format!("text,verdict,source\n{rows}")).unwrap();
+    let (printed, code) = on_terminal(directory.path(), &["init", "data.csv"], &[], "\nsource\n7\n");
+    assert_eq!(code, 0, "{printed}");
+    assert!(printed.contains("Which column holds the texts? (of `text`, `verdict`, `source`) [text]"), "{printed}");
+    assert!(printed.contains("Which column holds the labels? [verdict]"), "{printed}");
+    let text = std::fs::read_to_string(directory.path().join("study.toml")).unwrap();
+    assert!(text.contains("label = \"source\"") && text.contains("trials = 7\n"), "{text}");
+}
