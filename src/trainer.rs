@@ -49,7 +49,7 @@ pub use device::{available_devices, check_device, tune_allocator};
 pub use error::{DataProblem, TrainerError};
 pub use evaluation::evaluate;
 pub use findings::{Finding, Severity};
-pub use generation::{Sampling, generate};
+pub use generation::{Generated, Sampling, generate};
 pub use prediction::{Prediction, ScoredLabel, predict};
 pub use preparation::prepare;
 pub use prepared::{PreparedData, Split};

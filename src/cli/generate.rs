@@ -10,6 +10,7 @@ use clap::Args;
 use super::console::{Console, Talk};
 use super::exit::{Exit, Failure};
 use crate::device::Device;
+use crate::reporters::wording::count;
 use crate::runner::errand::{self, Progress};
 use crate::runner::process::own_program;
 use crate::wire::Job;
@@ -96,7 +97,12 @@ pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<
         (prompt, _) => writeln!(console.out, "{}", prompt.as_deref().unwrap_or_default())?,
     }
     console.out.flush()?;
-    let tokens = answer?.and_then(|answer| answer.get("tokens")?.as_u64()).unwrap_or_default();
+    let answer = answer?.unwrap_or_default();
+    let number = |name: &str| answer.get(name).and_then(serde_json::Value::as_u64).unwrap_or_default();
+    let (tokens, unknown) = (number("tokens"), number("unknown"));
+    if unknown > 0 {
+        console.say(&format!("warning: the model does not know {} of the prompt", count(unknown, "character")));
+    }
     let seconds = began.elapsed().as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "a number of tokens")]
     let speed = tokens as f64 / seconds;

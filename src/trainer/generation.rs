@@ -29,12 +29,21 @@ pub struct Sampling {
     pub seed: u64,
 }
 
-/// Goes on with `prompt` and gives what is added piece by piece to `hear`, until the text ends or there are enough tokens; how many there are.
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Generated {
+    /// Tokens that were added.
+    pub tokens: usize,
+    /// Characters of the prompt that the model does not know.
+    pub unknown: usize,
+}
+
+/// Goes on with `prompt` and gives what is added piece by piece to `hear`, until the text ends or there are enough tokens.
 /// An exported directory suffices: `model.safetensors`, `config.json` and `tokenizer.json`.
 ///
 /// # Errors
 /// A missing or damaged file, a model that writes no text, an unusable device.
-pub fn generate(directory: &Path, prompt: &str, sampling: &Sampling, device: &str, hear: &mut dyn FnMut(&str)) -> Result<usize, TrainerError> {
+pub fn generate(directory: &Path, prompt: &str, sampling: &Sampling, device: &str, hear: &mut dyn FnMut(&str)) -> Result<Generated, TrainerError> {
     let device = device::open(device)?;
     let files = ModelFiles::load(directory, &device)?;
     let model: Box<dyn Any> = files.model;
@@ -42,8 +51,9 @@ pub fn generate(directory: &Path, prompt: &str, sampling: &Sampling, device: &st
         return Err(TrainerError::checkpoint(directory, "it is a classifier and writes no text: `hpsearch predict` uses it"));
     };
     let tokenizer = Tokenizer::from_bytes(&files.tokenizer).map_err(TrainerError::tokenizer)?;
-    let mut writer = Writer::new(&model, &files.values, &device, encode(&tokenizer, &[prompt])?.concat());
-    let never = spelling::unknown(&tokenizer);
+    let (prompt, never) = (encode(&tokenizer, &[prompt])?.concat(), spelling::unknown(&tokenizer));
+    let mut generated = Generated { tokens: 0, unknown: prompt.iter().filter(|token| Some(**token) == never).count() };
+    let mut writer = Writer::new(&model, &files.values, &device, prompt);
     let mut pieces = tokenizer.decode_stream(true);
     for number in 0..sampling.max_new_tokens {
         let mut logits = writer.logits()?;
@@ -53,15 +63,16 @@ pub fn generate(directory: &Path, prompt: &str, sampling: &Sampling, device: &st
         }
         let token = draw(&logits, sampling, number as u64);
         if token == model.architecture.eos_token_id {
-            return Ok(number);
+            break;
         }
+        generated.tokens += 1;
         writer.push(token);
         // Nothing yet where a character's bytes are still incomplete.
         if let Some(piece) = pieces.step(token).map_err(TrainerError::tokenizer)? {
             hear(&piece);
         }
     }
-    Ok(sampling.max_new_tokens)
+    Ok(generated)
 }
 
 /// A text in progress: the window that the model sees, and what it remembers of it.

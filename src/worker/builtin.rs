@@ -76,8 +76,8 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
             let (max_new_tokens, top_k) = (*max_new_tokens, *top_k);
             let sampling = Sampling { max_new_tokens, temperature: *temperature, top_k, top_p: *top_p, seed: *seed };
             let mut hear = |text: &str| say(&Up::Text { text: text.to_owned() });
-            let tokens = trainer::generate(directory, prompt, &sampling, &device.to_string(), &mut hear).map_err(|error| chain(&error))?;
-            answer(serde_json::json!({ "tokens": tokens }))
+            let done = trainer::generate(directory, prompt, &sampling, &device.to_string(), &mut hear).map_err(|error| chain(&error))?;
+            answer(serde_json::json!({ "tokens": done.tokens, "unknown": done.unknown }))
         }
         Job::Command(_) => Err("a command is not the trainer's job".to_owned()),
     }

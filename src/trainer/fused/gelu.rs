@@ -11,15 +11,11 @@ impl Operation<1> for Gelu {
     type Kept = ();
 
     fn forward(&self, [x]: [&[f32]; 1], _: Purpose) -> (Vec<f32>, ()) {
-        let mut output = vec![0.0; x.len()];
-        forward(x, &mut output);
-        (output, ())
+        (forward(x), ())
     }
 
     fn backward(&self, [x]: [&[f32]; 1], (): (), gradient: &[f32], _: [bool; 1]) -> [Option<Vec<f32>>; 1] {
-        let mut output = vec![0.0; x.len()];
-        backward(x, gradient, &mut output);
-        [Some(output)]
+        [Some(backward(x, gradient))]
     }
 }
 
@@ -38,20 +34,19 @@ fn normal(x: f32) -> (f32, f32) {
 }
 
 vectorised! {
-    fn forward(x: &[f32], output: &mut [f32]) {
-        for (output, x) in output.iter_mut().zip(x) {
-            *output = x * normal(*x).0;
-        }
+    fn forward(x: &[f32]) -> Vec<f32> {
+        x.iter().map(|x| x * normal(*x).0).collect()
     }
 }
 
 vectorised! {
-    fn backward(x: &[f32], gradient: &[f32], output: &mut [f32]) {
+    fn backward(x: &[f32], gradient: &[f32]) -> Vec<f32> {
         // The density of the normal distribution at 0.
         const DENSITY: f32 = 0.398_942_3;
-        for ((output, x), gradient) in output.iter_mut().zip(x).zip(gradient) {
+        let slope = |(x, gradient): (&f32, &f32)| {
             let (share, bell) = normal(*x);
-            *output = gradient * (share + x * bell * DENSITY);
-        }
+            gradient * (share + x * bell * DENSITY)
+        };
+        x.iter().zip(gradient).map(slope).collect()
     }
 }

@@ -154,18 +154,21 @@ fn a_verse_is_learnt_measured_and_recited() {
     let (_, last) = runner.reports.last().unwrap();
     let names: Vec<&str> = last.keys().map(String::as_str).collect();
     assert_eq!(names, ["epoch", "eval_bits_per_byte", "eval_loss", "eval_perplexity", "learning_rate", "steps_per_second", "train_loss"]);
-    assert!(last["eval_loss"] < 0.6, "{last:?}");
+    // Untrained it is 3.3; what is left is which number comes next, of which windows of twelve letters know nothing.
+    assert!(last["eval_loss"] < 0.9, "{last:?}");
     let (_, checkpoint) = runner.checkpoints.last().unwrap();
     assert_eq!(evaluate(checkpoint, &corpus.data, Split::Validation, "cpu").unwrap()["eval_bits_per_byte"], last["eval_bits_per_byte"]);
 
     let write = |prompt: &str, seed: u64| {
         let mut text = String::new();
-        let sampling = Sampling { max_new_tokens: 24, temperature: 0.5, top_k: 3, top_p: 0.9, seed };
-        assert_eq!(generate(checkpoint, prompt, &sampling, "cpu", &mut |piece| text += piece).unwrap(), 24);
+        let sampling = Sampling { max_new_tokens: 24, temperature: 0.2, top_k: 3, top_p: 0.9, seed };
+        let generated = generate(checkpoint, prompt, &sampling, "cpu", &mut |piece| text += piece).unwrap();
+        assert_eq!((generated.tokens, generated.unknown), (24, prompt.matches('Z').count()));
         text
     };
     assert_eq!(write("nine green bottles hang", 1), write("nine green bottles hang", 1));
     assert!(write("nine green bottles hang", 1).starts_with("ing on the"), "{}", write("nine green bottles hang", 1));
+    assert_eq!(write("ZZ", 1).chars().count(), 24);
     // From nothing it begins as a line does.
     assert_eq!(write("", 1).chars().count(), 24);
     let problem = predict(checkpoint, &["x".to_owned()], "cpu").unwrap_err().to_string();
