@@ -6,6 +6,7 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::logs::unknown_trial;
 use super::named_study;
+use super::request::ask_all;
 use super::stop::must_run;
 use crate::event::Request;
 use crate::runner;
@@ -31,7 +32,10 @@ pub fn kill(arguments: &KillArguments, console: &mut Console) -> Result<Exit, Fa
     if trial.state.is_finished() {
         return Err(Failure::usage(format!("trial {number} is {} already", trial.state.as_str())));
     }
-    must_run(&study)?;
+    if must_run(&study).is_err() {
+        // Nobody has a process of it: it is done here.
+        return ask_all(&study, &[Request::Kill { trial: number }], console);
+    }
     console.writer()?.request(study.id, runner::now(), &Request::Kill { trial: number })?;
     console.say(&format!("asked for trial {number} to be killed: it will count as failed"));
     Ok(Exit::Done)

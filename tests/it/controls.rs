@@ -360,3 +360,17 @@ fn odd_reports_do_not_confuse_a_trial() {
     assert!(log.contains("18446744073709551615"), "{log}");
     assert_folds(&site);
 }
+
+#[test]
+fn a_trial_that_waits_for_the_next_run_can_be_killed_without_one() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
+    assert_done(&site.run_study());
+    assert_done(&site.run(&["enqueue", "s", "x=0.5"]));
+    let killed = site.run(&["kill", "s", "1"]);
+    assert_done(&killed);
+    assert!(killed.err.contains("trial 1 counts as failed"), "{}", killed.err);
+    assert_eq!((site.states(), site.trials()[1]["reason"].clone()), (vec!["complete".to_owned(), "failed".to_owned()], json!("killed on request")));
+    assert_done(&site.run_study());
+    assert_eq!(site.trials().len(), 2);
+    assert_folds(&site);
+}
