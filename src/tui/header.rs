@@ -63,6 +63,9 @@ fn name(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
 }
 
 fn state_word(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
+    if seen.summary.paused.is_some() && seen.state == StudyState::Running {
+        return vec![Span::styled("paused, P goes on", look.trial_state(TrialState::Paused).patch(look.strong()))];
+    }
     vec![Span::styled(seen.state.as_str(), look.study_state(seen.state))]
 }
 

@@ -123,7 +123,7 @@ fn notice(state: &State) -> Option<(String, bool)> {
 fn note_line(state: &State, area: Rect, look: Look) -> Line<'static> {
     match state.screen {
         Screen::Search => return views(state, look),
-        Screen::Compare => return Line::styled(" the best and the selected trial; Space in the table of trials marks others", look.dim()),
+        Screen::Compare => return Line::styled(" the best trial beside another; Space in the table of trials marks which", look.dim()),
         Screen::Trials | Screen::Trial | Screen::Devices | Screen::Events => {}
     }
     let (text, found) = match state.screen {

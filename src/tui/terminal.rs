@@ -164,11 +164,10 @@ impl Alarm {
             }
         }
         alarm.flag(SIGHUP, &alarm.hang_up.clone())?;
-        // Once the screens are left, Ctrl-Z is the system's again. The handlers themselves cannot be taken away.
-        for signal in [SIGTSTP, SIGHUP] {
-            // Never unregistered: without it the signal would do nothing at all.
-            let _for_ever = signal_hook::flag::register_conditional_default(signal, Arc::clone(&alarm.over))?;
-        }
+        // Once the screens are left, Ctrl-Z is the system's again: this is never unregistered, for without it the signal would
+        // do nothing at all. SIGHUP stays without effect, since it comes twice when a terminal is closed, and whoever is
+        // leaving in order because of the first shall not die of the second.
+        let _for_ever = signal_hook::flag::register_conditional_default(SIGTSTP, Arc::clone(&alarm.over))?;
         alarm.flag(SIGTSTP, &alarm.suspend.clone())?;
         for signal in [SIGWINCH, SIGCONT] {
             alarm.registered.push(signal_hook::low_level::pipe::register(signal, alarm.waker.try_clone()?)?);

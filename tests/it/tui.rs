@@ -22,10 +22,14 @@ struct OnTerminal {
 
 impl OnTerminal {
     fn watch(scene: &Scene) -> Self {
+        Self::start(scene, &["watch", "digits"])
+    }
+
+    fn start(scene: &Scene, arguments: &[&str]) -> Self {
         let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_hpsearch"));
-        command.args(["watch", "digits"]);
+        command.args(arguments);
         command.cwd(scene.directory.path());
         for (name, value) in [("LC_ALL", "C.UTF-8"), ("TERM", "xterm-256color"), ("TZ", "UTC")] {
             command.env(name, value);
@@ -248,4 +252,23 @@ fn nothing_is_sent_while_nothing_changes_and_little_when_little_does() {
     assert!((1..1_600).contains(&sent), "{sent} bytes for one row down");
     terminal.press("q");
     assert_eq!(terminal.leave(), 0);
+}
+
+#[test]
+fn a_run_whose_terminal_is_closed_ends_in_order() {
+    let scene = Scene::new();
+    let study = "[study]\nname = \"slow\"\nmetric = \"loss\"\nstep = \"step\"\ndirection = \"minimize\"\n[budget]\ntrials = 50\n[space]\nx = { float = [0.0, 1.0] }\n\
+                 [command]\nrun = [\"sh\", \"-c\", \"trap 'exit 0' TERM; for s in 1 2 3 4 5 6 7 8 9; do echo '@hpsearch {\\\"step\\\":'$s',\\\"loss\\\":0.5}'; sleep 0.2; done\"]\n";
+    std::fs::write(scene.directory.path().join("study.toml"), study).unwrap();
+    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    terminal.wait_for_text("running");
+    let pid = terminal.pid();
+    // Twice, as when a terminal goes: the second shall not kill what leaves because of the first.
+    hpsearch::processes::signal(pid, rustix::process::Signal::HUP);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    hpsearch::processes::signal(pid, rustix::process::Signal::HUP);
+    terminal.leave();
+    let study = scene.store.study("slow").unwrap().unwrap().id;
+    let events = scene.store.events_after(study, hpsearch::event::Seq(0), 1_000).unwrap();
+    assert!(matches!(events.last(), Some((_, _, Event::RunnerStopped { .. }))), "{:?}", events.last());
 }

@@ -5,6 +5,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::*;
 use crate::event::AttemptEnd;
 use crate::trial::TrialState;
+use crate::tui::columns::ColumnKey;
 use crate::tui::tests::{Script, Shown, mixed};
 
 fn key(code: KeyCode) -> KeyEvent {

@@ -1,0 +1,191 @@
+//! Keys of the screens themselves: the selection, scrolling, a trial's log, the views of the search.
+
+use super::{Command, State, TrialView};
+use crate::query::Filter;
+use crate::trial::TrialNumber;
+use crate::tui::keys::{Action, Screen};
+use crate::tui::list::Step;
+use crate::tui::picker::Choosing;
+use crate::tui::search::SearchView;
+
+impl State {
+    pub(super) fn act_on_trials(&mut self, action: Action) -> Command {
+        match action {
+            Action::Open => {
+                let Some(trial) = self.list.trial() else {
+                    return Command::Ignore;
+                };
+                self.open(trial);
+            }
+            Action::Back if self.filter.is_all() => return Command::Ignore,
+            Action::Back => self.set_filter(Filter::all()),
+            Action::Sort => self.pick(Choosing::Sort),
+            Action::Columns => self.pick(Choosing::Columns),
+            Action::Reverse => return self.set_sort(self.sort.clone(), !self.reverse),
+            Action::SortLeft => return self.sort_beside(false),
+            Action::SortRight => return self.sort_beside(true),
+            Action::Left => self.columns_left = self.columns_left.saturating_sub(1),
+            Action::Right => self.columns_left += 1,
+            action => match step(action) {
+                Some(step) => {
+                    self.list.go(step);
+                    // Another trial is opened next.
+                    self.opened = None;
+                }
+                None => return Command::Ignore,
+            },
+        }
+        Command::Redraw
+    }
+
+    pub(super) fn open(&mut self, trial: TrialNumber) {
+        self.opened = Some(trial);
+        self.screen = Screen::Trial;
+        self.trial = TrialView { metric: self.trial.metric.take(), ..TrialView::default() };
+    }
+
+    pub(super) fn act_on_trial(&mut self, action: Action) -> Command {
+        match action {
+            Action::Back if !self.trial.text.is_empty() => self.trial.text.clear(),
+            Action::Back if self.trial.log => self.trial.log = false,
+            Action::Back => self.screen = Screen::Trials,
+            Action::Left | Action::Right => {
+                self.list.go(Step::By(if action == Action::Right { 1 } else { -1 }));
+                if let Some(trial) = self.list.trial() {
+                    let log = self.trial.log;
+                    self.open(trial);
+                    self.trial.log = log;
+                }
+            }
+            Action::Metric => self.next_metric(),
+            Action::Output => self.trial.log = !self.trial.log,
+            Action::NextMatch | Action::PreviousMatch => return self.next_match(action == Action::NextMatch),
+            action if self.trial.log => {
+                let page = usize::try_from(self.list.page()).unwrap_or(1);
+                match scrolled_from_below(self.trial.log_below, page, action) {
+                    Some(below) => self.trial.log_below = below,
+                    None => return Command::Ignore,
+                }
+            }
+            action => match scrolled(self.trial.scroll, self.list.page(), action) {
+                Some(scroll) => self.trial.scroll = scroll,
+                None => return Command::Ignore,
+            },
+        }
+        Command::Redraw
+    }
+
+    pub(super) fn next_metric(&mut self) {
+        let Some(detail) = &self.seen.detail else {
+            return;
+        };
+        let objective = &self.spec().objective().metric;
+        let current = self.trial.metric.as_ref().unwrap_or(objective);
+        let at = detail.metrics.iter().position(|(name, _)| name == current);
+        let next = at.map_or(0, |at| (at + 1) % detail.metrics.len().max(1));
+        self.trial.metric = detail.metrics.get(next).map(|(name, _)| name.clone()).filter(|name| name != objective);
+    }
+
+    /// To the next place found in the log; the log then fills the screen, and stands there.
+    pub(super) fn next_match(&mut self, down: bool) -> Command {
+        let Some(log) = &self.seen.log else {
+            return Command::Ignore;
+        };
+        let found = log.matches(&self.trial.text);
+        if found.is_empty() {
+            return match self.trial.text.is_empty() {
+                true => self.note("`/` searches the log"),
+                false => self.note(format!("`{}` is not in the end of the log that is loaded", self.trial.text)),
+            };
+        }
+        // Counted from the end, where the log begins to be read.
+        let last = found.len() - 1;
+        self.trial.found =
+            if down { self.trial.found.checked_sub(1).unwrap_or(last) } else { if self.trial.found < last { self.trial.found + 1 } else { 0 } };
+        let line = found[last - self.trial.found.min(last)];
+        let half = usize::try_from(self.list.page() / 2).unwrap_or(0);
+        self.trial.log_below = log.lines.len().saturating_sub(line + 1 + half);
+        self.trial.log = true;
+        let place = found.len() - self.trial.found;
+        self.note(format!("{place} of {} lines with `{}`", found.len(), self.trial.text))
+    }
+
+    pub(super) fn act_on_events(&mut self, action: Action) -> Command {
+        let page = usize::try_from(self.list.page()).unwrap_or(1);
+        match action {
+            Action::Back if !self.journal.text.is_empty() => self.journal.text.clear(),
+            Action::Back => self.screen = Screen::Trials,
+            Action::Reports => self.journal.reports = !self.journal.reports,
+            action => match scrolled_from_below(self.journal.below, page, action) {
+                Some(below) => self.journal.below = below,
+                None => return Command::Ignore,
+            },
+        }
+        Command::Redraw
+    }
+
+    pub(super) fn act_elsewhere(&mut self, action: Action) -> Command {
+        match action {
+            Action::Back => self.go(Screen::Trials),
+            Action::View | Action::Right => self.turn_view(1),
+            Action::Left => self.turn_view(SearchView::ALL.len() - 1),
+            Action::Metric => {
+                let objective = &self.spec().objective().metric;
+                let current = self.trial.metric.as_ref().unwrap_or(objective);
+                let metrics = &self.seen.metrics;
+                let next = metrics.iter().position(|name| name == current).map_or(0, |at| (at + 1) % metrics.len());
+                self.trial.metric = metrics.get(next).filter(|name| *name != objective).cloned();
+            }
+            action => match scrolled(self.scroll, self.list.page(), action) {
+                Some(scroll) => self.scroll = scroll,
+                None => return Command::Ignore,
+            },
+        }
+        Command::Redraw
+    }
+
+    pub(super) fn turn_view(&mut self, steps: usize) {
+        (0..steps).for_each(|_| self.search = self.search.next());
+        self.scroll = 0;
+    }
+}
+
+/// Where a key moves the selection.
+fn step(action: Action) -> Option<Step> {
+    Some(match action {
+        Action::Up => Step::By(-1),
+        Action::Down => Step::By(1),
+        Action::PageUp => Step::Pages(-1),
+        Action::PageDown => Step::Pages(1),
+        Action::First => Step::First,
+        Action::Last => Step::Last,
+        _ => return None,
+    })
+}
+
+/// Lines above the screen after a key; what is too much is taken off where the lines are counted.
+pub(super) fn scrolled(scroll: u16, page: u64, action: Action) -> Option<u16> {
+    let page = u16::try_from(page).unwrap_or(u16::MAX);
+    Some(match action {
+        Action::Up => scroll.saturating_sub(1),
+        Action::Down => scroll.saturating_add(1),
+        Action::PageUp => scroll.saturating_sub(page),
+        Action::PageDown => scroll.saturating_add(page),
+        Action::First => 0,
+        Action::Last => u16::MAX,
+        _ => return None,
+    })
+}
+
+/// Lines below the screen after a key, for texts that are read from their end.
+fn scrolled_from_below(below: usize, page: usize, action: Action) -> Option<usize> {
+    Some(match action {
+        Action::Up => below.saturating_add(1),
+        Action::Down => below.saturating_sub(1),
+        Action::PageUp => below.saturating_add(page),
+        Action::PageDown => below.saturating_sub(page),
+        Action::First => usize::MAX,
+        Action::Last => 0,
+        _ => return None,
+    })
+}
