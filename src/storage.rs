@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::Slot;
 use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
 use crate::params::Params;
-use crate::query::{Filter, SortKey, TrialQuery};
+use crate::query::{Filter, TrialQuery};
 use crate::study::{Extension, StudySpec};
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, Note, Trial, TrialNumber, TrialState};
@@ -120,24 +120,6 @@ pub struct Attempt {
     pub end: Option<AttemptEnd>,
     /// Why, one sentence.
     pub reason: Option<String>,
-}
-
-/// How trials are listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrialOrder {
-    /// Best value first (complete trials, then by last report, NaN last), running and queued ones by their last report too.
-    Value,
-    /// By number.
-    Number,
-}
-
-impl From<TrialOrder> for SortKey {
-    fn from(order: TrialOrder) -> Self {
-        match order {
-            TrialOrder::Value => SortKey::Value,
-            TrialOrder::Number => SortKey::Number,
-        }
-    }
 }
 
 /// What became of a trial, without its curve and its words: small enough to keep all of a study in memory.

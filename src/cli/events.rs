@@ -109,7 +109,10 @@ impl Teller {
             let Some((last, ..)) = page.last() else { return Ok(()) };
             self.seq = *last;
             for (seq, at, event) in &page {
-                self.view.apply(*at, event);
+                // Programs get the event as it is: nothing has to be known of what was before.
+                if self.form == OutputForm::Text {
+                    self.view.apply(*at, event);
+                }
                 let happening = Happening { seq: *seq, at: *at, event, view: &self.view };
                 let is_best = self.journal.take(&happening);
                 if self.wanted.wants(event) {
