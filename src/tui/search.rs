@@ -7,6 +7,7 @@ mod slices;
 pub(super) mod tests;
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -80,6 +81,8 @@ pub struct SearchData {
     /// For each dimension a place on its axis for each trial; NaN where the parameter is not active.
     places: Vec<Vec<f64>>,
     decided: BTreeMap<TrialNumber, Vec<Decided>>,
+    /// So many trials' decisions are read, by number.
+    decisions_of: u64,
     best: Option<TrialNumber>,
     /// Finished trials to draw, by number: all of them, or one of so many.
     shown: Vec<usize>,
@@ -93,6 +96,8 @@ pub struct SearchData {
 const FEW: usize = 64;
 /// Trials of a page.
 const PAGE: u64 = 2_000;
+/// No refresh reads decisions for much longer.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// No chart has more dots: a frame of a hundred thousand would come late, and look the same.
 const MOST_DOTS: usize = 8_000;
 
@@ -108,6 +113,7 @@ impl SearchData {
             dots: Vec::new(),
             places,
             decided: BTreeMap::new(),
+            decisions_of: 0,
             best: None,
             shown: Vec::new(),
             one_of: 1,
@@ -126,7 +132,7 @@ impl SearchData {
             return Ok(true);
         }
         let (outcomes, cursor) = reader.outcomes(study, self.cursor)?;
-        if outcomes.is_empty() {
+        if outcomes.is_empty() && self.is_complete() {
             return Ok(false);
         }
         for outcome in &outcomes {
@@ -158,28 +164,38 @@ impl SearchData {
         }
     }
 
-    /// Decisions come with whole trials only. A study without a pruner has none, and is spared the reading.
+    /// Decisions come with whole trials only, so of a large study they are read part by part, each in bounded time. A study
+    /// without a pruner has none, and is spared the reading.
     fn read_decisions(&mut self, reader: &dyn StorageReader, study: StudyId, changed: &[Outcome]) -> Result<(), StorageError> {
         if self.spec.pruner.name == "none" {
+            self.decisions_of = self.dots.len() as u64;
             return Ok(());
         }
-        if changed.len() <= FEW {
-            for outcome in changed {
-                if let Some(trial) = reader.trial(study, outcome.number)? {
+        let again: Vec<TrialNumber> = changed.iter().map(|outcome| outcome.number).filter(|number| number.0 < self.decisions_of).collect();
+        if again.len() <= FEW {
+            for number in again {
+                if let Some(trial) = reader.trial(study, number)? {
                     self.take_decisions(&trial);
                 }
             }
-            return Ok(());
+        } else {
+            self.decisions_of = again.iter().map(|number| number.0).min().unwrap_or(0);
         }
-        let mut offset = 0;
-        loop {
-            let page = reader.trials(study, &TrialQuery::all(SortKey::Number).page(offset, PAGE))?;
-            page.iter().for_each(|trial| self.take_decisions(trial));
-            if (page.len() as u64) < PAGE {
-                return Ok(());
+        let begin = Instant::now();
+        while !self.is_complete() && begin.elapsed() < PATIENCE {
+            let page = reader.trials(study, &TrialQuery::all(SortKey::Number).page(self.decisions_of, PAGE))?;
+            if page.is_empty() {
+                break;
             }
-            offset += PAGE;
+            page.iter().for_each(|trial| self.take_decisions(trial));
+            self.decisions_of += page.len() as u64;
         }
+        Ok(())
+    }
+
+    /// Whether all decisions are read; if not, the next refresh goes on with them.
+    pub fn is_complete(&self) -> bool {
+        self.decisions_of >= self.dots.len() as u64
     }
 
     fn take_decisions(&mut self, trial: &Trial) {

@@ -140,7 +140,9 @@ pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, scroll: u16, loo
     let columns: Vec<&Column> =
         all.iter().enumerate().filter(|(index, _)| (*index != 3 || waits) && (*index != 5 || cuts)).map(|(_, column)| column).collect();
     let mut put = Pen { buffer, area, look };
-    put.text(1, 0, &format!("{pruner}: what became of trials at each step, by {metric}"), look.strong());
+    // Decisions of a large study are read part by part.
+    let part = if data.is_complete() { String::new() } else { format!(" (the first {} trials)", data.decisions_of) };
+    put.text(1, 0, &format!("{pruner}: what became of trials at each step, by {metric}{part}"), look.strong());
     let mut at = 1;
     for column in columns {
         let width = u16::try_from(column.width()).unwrap_or(u16::MAX);

@@ -206,8 +206,9 @@ fn what_is_read_later_gives_the_same_as_reading_all() {
     let script = Script::new(&spec()).run(10);
     let mut data = script.data();
     assert!(!data.refresh(&script.store, script.study).unwrap());
-    let script = script.run(30);
+    let script = script.run(100);
     assert!(data.refresh(&script.store, script.study).unwrap());
+    assert!(data.is_complete());
     for shown in SearchView::ALL {
         assert_eq!(view(&data, shown, (120, 40), COLOURS), view(&script.data(), shown, (120, 40), COLOURS));
     }
