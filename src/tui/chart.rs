@@ -181,7 +181,11 @@ impl Chart<'_> {
             return;
         }
         let mut column = area.x;
-        let named: Vec<&Series<'_>> = self.series.iter().filter(|series| !series.name.is_empty()).collect();
+        let mut named: Vec<&Series<'_>> = self.series.iter().filter(|series| !series.name.is_empty()).collect();
+        // Compared ones in their order, whichever lies above the other.
+        if named.iter().all(|series| matches!(series.tone, Tone::Compared(_))) {
+            named.sort_by_key(|series| if let Tone::Compared(index) = series.tone { index } else { 0 });
+        }
         for (index, series) in named.iter().enumerate() {
             let text = format!("{} {}", sample(series, look), series.name);
             let left = named.len() - index;

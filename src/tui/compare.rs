@@ -70,8 +70,9 @@ struct Row {
     weight: Weight,
 }
 
-/// Columns that the chart needs beside the table.
+/// Columns that the chart has beside the table rather than lines below it; fewer where lines are few, too.
 const CHART_WIDTH: u16 = 56;
+const NARROWEST_CHART: u16 = 32;
 /// Lines that the chart needs below the table.
 const CHART_HEIGHT: u16 = 8;
 /// No cell is wider.
@@ -95,7 +96,9 @@ pub fn draw(buffer: &mut Buffer, area: Rect, data: &CompareData, scroll: u16, lo
     let rows = rows(data);
     let table = Table::new(&rows, data, area.width);
     let height = u16::try_from(rows.len() + 1).unwrap_or(u16::MAX);
-    let (left, right) = if area.width >= table.width().saturating_add(CHART_WIDTH) {
+    let beside = area.width.saturating_sub(table.width());
+    let below = area.height.saturating_sub(height + 1);
+    let (left, right) = if beside >= CHART_WIDTH || beside >= NARROWEST_CHART && below < 2 * CHART_HEIGHT {
         let [left, _, right] = Layout::horizontal([Constraint::Length(table.width()), Constraint::Length(2), Constraint::Min(0)]).areas(area);
         (left, right)
     } else {
@@ -123,7 +126,8 @@ fn chart(data: &CompareData) -> Chart<'_> {
         title: format!("{} by {}", one_line(&data.metric), data.spec.step.as_str()),
         x: Axis::whole(),
         y: Axis::without_outliers(ends),
-        series: behind.chain(compared).collect(),
+        // The first ones on top: where lines meet, the one marked first is seen.
+        series: behind.chain(compared.rev()).collect(),
         empty: "no reports of this metric yet",
     }
 }
