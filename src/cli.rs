@@ -314,6 +314,7 @@ fn prints_long(verb: &Verb) -> bool {
         | Verb::Trials(_)
         | Verb::Best(_)
         | Verb::Curves(_)
+        | Verb::Importance(_)
         | Verb::Explain(_)
         | Verb::Diff(_)
         | Verb::Du(_)

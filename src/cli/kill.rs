@@ -30,7 +30,8 @@ pub fn kill(arguments: &KillArguments, console: &mut Console) -> Result<Exit, Fa
     let number = TrialNumber(arguments.trial);
     let trial = reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number))?;
     if trial.state.is_finished() {
-        return Err(Failure::usage(format!("trial {number} is {} already", trial.state.as_str())));
+        return Err(Failure::usage(format!("trial {number} is {} already", trial.state.as_str()))
+            .help(format!("`hpsearch explain {number}` says how it ended")));
     }
     if must_run(&study).is_err() {
         // Nobody has a process of it: it is done here.

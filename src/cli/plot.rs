@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::OutputForm;
 use super::console::Console;
 use super::exit::{Exit, Failure};
+use super::importance::{ImportanceArguments, Measure, importance};
 use super::named_study;
 use super::picture::{self, Size};
 use super::trial_json::VERSION;
@@ -27,10 +28,11 @@ Examples:
   hpsearch plot digits slice --param learning_rate
   hpsearch plot digits parallel --width 120 --height 30
 
-history    values by trial, and the best so far
-curves     the curves of all trials, the best in front
-parallel   every trial as a line over all parameters
-slice      values by each parameter
+history     values by trial, and the best so far
+curves      the curves of all trials, the best in front
+parallel    every trial as a line over all parameters
+slice       values by each parameter
+importance  which parameters matter, as bars
 
 Braille where the terminal knows it, else ASCII; no colours in a pipe.";
 
@@ -45,6 +47,8 @@ pub enum Kind {
     Parallel,
     /// Values by each parameter
     Slice,
+    /// Which parameters matter, as `hpsearch importance` says it
+    Importance,
 }
 
 impl Kind {
@@ -54,6 +58,7 @@ impl Kind {
             Kind::Curves => "curves",
             Kind::Parallel => "parallel",
             Kind::Slice => "slice",
+            Kind::Importance => "importance",
         }
     }
 }
@@ -64,7 +69,7 @@ impl Kind {
 pub struct PlotArguments {
     /// The study's name or file
     pub study: Option<String>,
-    /// What to draw: history, curves, parallel or slice
+    /// What to draw: history, curves, parallel, slice or importance
     #[arg(hide_possible_values = true)]
     pub kind: Kind,
     /// Of `slice`: this parameter only, as often as needed
@@ -106,6 +111,10 @@ const LINES: u64 = 200;
 
 /// Prints the pictures.
 pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Failure> {
+    if arguments.kind == Kind::Importance {
+        let asked = ImportanceArguments { study: arguments.study.clone(), evaluator: Measure::PedAnova, json: arguments.json };
+        return importance(&asked, console);
+    }
     let reader = console.reader()?;
     let study = named_study::find(&reader, arguments.study.as_deref())?;
     let charts = charts(&reader, &study, arguments)?;
@@ -144,7 +153,7 @@ fn charts(reader: &dyn StorageReader, study: &StudySummary, arguments: &PlotArgu
     }
     let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
     Ok(match arguments.kind {
-        Kind::History | Kind::Curves => vec![figures::history(spec, &outcomes)],
+        Kind::History | Kind::Curves | Kind::Importance => vec![figures::history(spec, &outcomes)],
         Kind::Parallel => vec![figures::parallel(spec, &outcomes, usize::try_from(LINES).unwrap_or(usize::MAX))],
         Kind::Slice => {
             let mut dimensions: Vec<_> = spec.space.dimensions().iter().collect();

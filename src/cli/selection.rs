@@ -7,12 +7,12 @@ use crate::storage::{StorageReader, StudySummary};
 /// How filters are written, for the end of a verb's help.
 const FILTERS: &str = "\
 A FILTER is a list of terms that must all hold:
-  adamw, \"out of memory\"       parameters, state, device, tags, notes, reason
+  adamw, \"out of memory\"        parameters, state, device, tags, notes, reason
   state:running,queued          one of these states; state:finished: any end
   device:cuda reason:rank note:odd tag:baseline
   optim=adamw  num_layers=2,4   a parameter is one of these; != is none of these
   learning_rate>1e-3  value<=0.5  eval_accuracy>0.8
-                                parameters, the value, metrics of the last
+                                parameters, the value, last reported metrics
   number step seconds attempts failures
                                 numbers of the trial, compared in the same way
   -term                         the term does not hold

@@ -93,7 +93,10 @@ fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Consol
         ValueRule::Last => reports.last(),
         ValueRule::Best => reports.iter().min_by_key(|report| Score::new(recipe.direction, report.value)),
     };
-    let Some(report) = chosen else { return Err(Failure::new(Exit::NoCompletedTrial, "the training reported no value")) };
+    let Some(report) = chosen else {
+        return Err(Failure::new(Exit::NoCompletedTrial, "the training reported no value")
+            .help("its `[trainer]` arguments must let it evaluate once: look at num_train_epochs, max_steps and eval_strategy"));
+    };
     let spec = study_of(recipe);
     let trial = trial_of(recipe, report.value);
     let exported = Exported {

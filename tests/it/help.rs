@@ -21,6 +21,18 @@ fn help(arguments: &[&str], columns: &str) -> String {
 }
 
 #[test]
+fn the_help_of_every_verb_reads_well_at_80_columns() {
+    insta::assert_snapshot!("help", help(&["--help"], "80"));
+    for verb in verbs() {
+        let text = help(&[&verb, "--help"], "80");
+        // The same for all verbs, and in the first snapshot.
+        let (own, rest) = text.split_once("Global options:").unwrap();
+        let examples = rest.find("Examples:").map_or("", |at| &rest[at..]);
+        insta::assert_snapshot!(format!("help_{verb}"), format!("{own}{examples}"));
+    }
+}
+
+#[test]
 fn no_line_of_the_help_is_wider_than_the_terminal() {
     let mut wide = Vec::new();
     let mut look = |arguments: &[&str]| {

@@ -263,7 +263,7 @@ fn stop_and_kill_are_requests_to_the_runner() {
     let study = scene.store.study("digits").unwrap().unwrap().id;
     let asked: Vec<Request> = scene.store.pending_requests(study).unwrap().into_iter().map(|stored| stored.request).collect();
     assert_eq!(asked, [Request::Kill { trial: TrialNumber(3) }, Request::Stop]);
-    assert_eq!(scene.run(&["kill", "0"]).err, "error: trial 0 is complete already\n");
+    assert_eq!(scene.run(&["kill", "0"]).err, "error: trial 0 is complete already\nhelp: `hpsearch explain 0` says how it ended\n");
 }
 
 #[test]
