@@ -238,6 +238,9 @@ impl<'a> Runner<'a> {
                 return Ok(Some(outcome));
             }
         }
+        if self.jobs.is_empty() && self.engine.view().paused.is_some() {
+            self.launcher.rest();
+        }
         Ok(None)
     }
 

@@ -34,6 +34,9 @@ pub trait Launcher {
     /// Called at every turn: a child that was killed may have left what hides its end.
     fn look_after(&mut self) {}
 
+    /// Called when the study is paused and nothing runs: what is kept between attempts holds memory for nobody.
+    fn rest(&mut self) {}
+
     /// Ends whatever is kept between attempts.
     fn shut_down(&mut self) {}
 }

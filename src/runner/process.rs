@@ -182,6 +182,12 @@ impl Launcher for ProcessLauncher {
         }
     }
 
+    fn rest(&mut self) {
+        if !self.workers.is_empty() {
+            self.shut_down();
+        }
+    }
+
     fn shut_down(&mut self) {
         self.workers.values().for_each(|worker| worker.stdin.close());
         let until = Instant::now() + SHUT_DOWN_PATIENCE;

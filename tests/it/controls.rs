@@ -107,6 +107,7 @@ fn a_paused_study_stays_paused_through_a_kill_and_another_run() {
     assert_done(&site.run(&["pause", "s"]));
     wait_until("they have left", || site.states() == ["paused", "paused"]);
     assert_eq!((listed(&site)["state"].clone(), site.processes("").len()), (json!("paused"), 0));
+    wait_until("its runner holds no process", || hpsearch::processes::descendants(running.child.id()).is_empty());
     running.child.kill().unwrap();
     running.child.wait().unwrap();
     let running = site.start(&["run", "study.toml", "--plain"]);
