@@ -79,3 +79,39 @@ fn fanova_gives_optunas_figures_within_the_spread_of_its_own_seeds() {
         }
     }
 }
+
+#[test]
+fn the_program_prints_shares_with_bars_and_as_json() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = directory.path().join("studies.db");
+    // Points of a sampler that has learned lie where `deep` is right already, and nothing would separate them there.
+    let random = hpsearch::study::PolicySpec::named("random");
+    let study = hpsearch::Study::minimize("bowl", "loss").float("deep", -1.0, 1.0).float("flat", -1.0, 1.0).sampler(random);
+    let study = study.trials(60).store(&store).open().unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hpsearch"));
+        command.args(["importance", "bowl", "--store"]).arg(&store).args(arguments).output().unwrap()
+    };
+    let output = run(&[]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("at least 2 completed trials"));
+    while let Some(trial) = study.ask().unwrap() {
+        let loss = trial.number_of("deep").unwrap().powi(2) + 0.01 * trial.number_of("flat").unwrap();
+        study.tell(trial, loss).unwrap();
+    }
+    study.finish().unwrap();
+    for evaluator in ["ped-anova", "fanova"] {
+        let text = String::from_utf8(run(&["--evaluator", evaluator]).stdout).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[1].starts_with("deep ") && lines[2].starts_with("flat "), "{text}");
+        assert!(text.contains(&format!("{evaluator} of 60 completed trials")), "{text}");
+        let json: Json = serde_json::from_slice(&run(&["--evaluator", evaluator, "--json"]).stdout).unwrap();
+        assert_eq!(
+            (&json["version"], &json["study"], &json["evaluator"], &json["trials"]),
+            (&1.into(), &"bowl".into(), &evaluator.into(), &60.into())
+        );
+        assert_eq!(json["importances"][0]["name"], "deep");
+        let sum: f64 = json["importances"].as_array().unwrap().iter().map(|share| share["importance"].as_f64().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-9);
+    }
+}
