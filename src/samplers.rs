@@ -38,6 +38,31 @@ pub struct Ask<'a> {
     pub budget: Option<u64>,
 }
 
+/// How a study stands before a trial: all that a choice of sampler depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// The space to draw from.
+    pub space: &'a Space,
+    /// The number of the trial that will be created.
+    pub number: TrialNumber,
+    /// Trials that are finished.
+    pub finished: u64,
+    /// Trials that are not.
+    pub unfinished: u64,
+    /// Trials the study may have, where that is limited.
+    pub budget: Option<u64>,
+}
+
+impl<'a> Ask<'a> {
+    /// How the study stands.
+    pub fn situation(&self) -> Situation<'a> {
+        let trials = self.history.trials();
+        let finished = trials.iter().filter(|trial| trial.state.is_finished()).count() as u64;
+        let unfinished = trials.len() as u64 - finished;
+        Situation { space: self.space, number: self.number, finished, unfinished, budget: self.budget }
+    }
+}
+
 /// Which sampler draws, where one sampler leaves that to others, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
@@ -88,8 +113,8 @@ pub trait Sampler: Send {
     /// stream give the same point. `None`: every point was proposed.
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError>;
 
-    /// Who draws the next point, if it is not this sampler itself. A function of `ask`, as `suggest` is.
-    fn choice(&self, _ask: &Ask<'_>) -> Option<Choice> {
+    /// Who draws the next point, if it is not this sampler itself.
+    fn choice(&self, _situation: &Situation<'_>) -> Option<Choice> {
         None
     }
 }
@@ -111,6 +136,11 @@ static TABLE: Table<BuildSampler> = Table { kind: "sampler", entries: SAMPLERS, 
 /// The line of the sampler called `name` (or an alias).
 pub fn find(name: &str) -> Result<&'static SamplerEntry, UnknownPolicy> {
     TABLE.find(name)
+}
+
+/// Which sampler `sampler` chooses in a situation, and why; `None` if it draws itself.
+pub fn choice(sampler: &PolicySpec, situation: &Situation<'_>) -> Option<Choice> {
+    (find(&sampler.name).ok()?.build)(sampler, situation.space).ok()?.choice(situation)
 }
 
 /// A written sampler as it is stored, its options checked; all problems at once.

@@ -18,7 +18,7 @@ use crate::event::Seq;
 use crate::metric::{Number, Score};
 use crate::reporters::table::{Align, Column};
 use crate::reporters::wording::{attempt_end, count, duration, number, one_line, param, shown_value};
-use crate::samplers::SAMPLERS;
+use crate::samplers::{self, SAMPLERS, Situation};
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::StudySpec;
 use crate::trial::{Origin, Trial, TrialNumber, TrialState};
@@ -291,13 +291,28 @@ fn by(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
                 (Some(startup), Some(known)) if known < startup => format!(", at random: it waits for {}", count(startup, "finished trial")),
                 _ => String::new(),
             };
-            format!("by sampler {sampler}{random}")
+            let chosen = if *sampler == spec.sampler.name { String::new() } else { chosen(spec, trial, story) };
+            format!("by sampler {sampler}{random}{chosen}")
         }
         Origin::Enqueued(entry) => format!("by the study file: its `[[enqueue]]` entry {entry}"),
         Origin::Asked => "by hand, with `hpsearch enqueue`".to_owned(),
     };
     let at = story.proposal.as_ref().map(|proposal| format!(", on {}", moment(proposal.at))).unwrap_or_default();
     one_line(&format!("{by}{at}"))
+}
+
+/// Why the study's sampler left the trial to another one.
+fn chosen(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
+    let Some(others) = story.proposal.as_ref().map(|proposal| proposal.others) else { return String::new() };
+    let finished = others.complete + others.pruned + others.failed;
+    let unfinished = others.queued + others.running + others.paused;
+    let situation = Situation { space: &spec.space, number: trial.number, finished, unfinished, budget: spec.budget.trials };
+    match samplers::choice(&spec.sampler, &situation) {
+        Some(choice) if trial.origin == Origin::Sampled(choice.sampler.to_owned()) => {
+            format!(", which {} chose: {}", spec.sampler.name, choice.reason)
+        }
+        _ => String::new(),
+    }
 }
 
 /// The study's `n_startup_trials`, for samplers that have the option.

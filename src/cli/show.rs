@@ -17,11 +17,12 @@ use crate::paths::files_directory;
 use crate::reporters::progress::Progress;
 use crate::reporters::table::{Align, Column};
 use crate::reporters::wording::{StudyState, count, duration, number, one_line, param, rough_duration};
+use crate::samplers::{self, Situation};
 use crate::space::{Dimension, Distribution, Scale};
 use crate::storage::StudySummary;
 use crate::study::{Count, PolicySpec, Program, StudySpec, ValueRule};
 use crate::time::Timestamp;
-use crate::trial::TrialState;
+use crate::trial::{TrialNumber, TrialState};
 
 /// What `hpsearch show` is told.
 #[derive(Clone, Debug, Args)]
@@ -76,7 +77,7 @@ fn print(study: &StudySummary, state: StudyState, elapsed: Duration, console: &m
         writeln!(console.out, "{}", one_line(description))?;
     }
     writeln!(console.out)?;
-    for (title, text) in how_far(study, state, elapsed).into_iter().chain(rules(spec, console)) {
+    for (title, text) in how_far(study, state, elapsed).into_iter().chain(rules(study, console)) {
         console.fact(title, &text)?;
     }
     writeln!(console.out)?;
@@ -113,7 +114,8 @@ fn state_in_words(study: &StudySummary, state: StudyState) -> String {
     }
 }
 
-fn rules(spec: &StudySpec, console: &Console) -> Vec<(&'static str, String)> {
+fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)> {
+    let spec = &study.spec;
     let value = match spec.value {
         ValueRule::Best => "the best report of a trial",
         ValueRule::Last => "the last report of a trial",
@@ -123,7 +125,7 @@ fn rules(spec: &StudySpec, console: &Console) -> Vec<(&'static str, String)> {
     vec![
         ("value", format!("{value}; reports are counted in {}", clock(spec))),
         ("budget", budget(spec)),
-        ("sampler", policy(&spec.sampler)),
+        ("sampler", sampler(study)),
         ("pruner", policy(&spec.pruner)),
         ("program", program(&spec.program)),
         ("devices", format!("{}, {threads} for each trial on the CPU", one_line(&spec.devices.select.join(", ")))),
@@ -160,6 +162,18 @@ fn budget(spec: &StudySpec) -> String {
     .flatten()
     .collect();
     if parts.is_empty() { "no limit".to_owned() } else { parts.join(", ") }
+}
+
+/// The sampler, and whom it would choose for the next trial.
+fn sampler(study: &StudySummary) -> String {
+    let (spec, counts) = (&study.spec, study.counts);
+    let finished = counts.complete + counts.pruned + counts.failed;
+    let unfinished = counts.queued + counts.running + counts.paused;
+    let number = TrialNumber(finished + unfinished);
+    let situation = Situation { space: &spec.space, number, finished, unfinished, budget: spec.budget.trials };
+    let chosen = samplers::choice(&spec.sampler, &situation);
+    let next = chosen.map(|choice| format!("; next by {}: {}", choice.sampler, choice.reason)).unwrap_or_default();
+    format!("{}{next}", policy(&spec.sampler))
 }
 
 fn policy(policy: &PolicySpec) -> String {

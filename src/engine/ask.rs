@@ -107,7 +107,7 @@ impl Engine {
         let nothing = Params::new();
         let fixed = enqueued.unwrap_or(&nothing);
         let ask = Ask { space: &self.spec.space, history: History::new(&self.view), number, fixed, budget: self.spec.budget.trials };
-        let sampler = self.sampler.choice(&ask).map_or_else(|| self.spec.sampler.name.clone(), |choice| choice.sampler.to_owned());
+        let sampler = self.sampler.choice(&ask.situation()).map_or_else(|| self.spec.sampler.name.clone(), |choice| choice.sampler.to_owned());
         let mut rng = self.seeds.stream(&format!("sampler/{number}"));
         let mut drawn = None;
         for _ in 0..DRAWS {

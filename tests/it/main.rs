@@ -18,6 +18,7 @@ mod layering;
 mod library;
 mod pictures;
 mod requests;
+mod search_quality;
 mod terminal;
 #[cfg(feature = "train")]
 mod trainer;

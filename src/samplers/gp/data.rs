@@ -1,5 +1,7 @@
 //! What a process learns from: finished trials with a loss each, those without one of their own included.
 
+use std::collections::BTreeMap;
+
 use crate::history::History;
 use crate::samplers::cube::{Cube, Point};
 use crate::trial::{Trial, TrialState};
@@ -25,13 +27,14 @@ impl Data {
         let complete: Vec<f64> = history.trials().iter().filter_map(own).collect();
         let worst = complete.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let best = complete.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut gains = BTreeMap::new();
         let mut rows: Vec<(f64, &Trial)> = Vec::new();
         for trial in history.trials() {
             let loss = match trial.state {
                 TrialState::Complete => own(trial).unwrap_or(worst),
                 // A failed trial is as bad as the worst: the search leaves where trials fail.
                 TrialState::Failed => worst,
-                TrialState::Pruned => expected_end(history, trial).map_or(worst, |loss| loss.max(best)),
+                TrialState::Pruned => expected_end(history, trial, &mut gains).map_or(worst, |loss| loss.max(best)),
                 TrialState::Queued | TrialState::Running | TrialState::Paused => continue,
             };
             rows.push((loss, trial));
@@ -48,15 +51,19 @@ impl Data {
 }
 
 /// Where a pruned trial would have ended: its last report, moved by what complete trials still gained from that step on
-/// (their median). Nothing if no complete trial reported at that step.
-fn expected_end(history: &History<'_>, pruned: &Trial) -> Option<f64> {
+/// (their median, kept in `gains` by step). Nothing if no complete trial reported at that step.
+fn expected_end(history: &History<'_>, pruned: &Trial, gains: &mut BTreeMap<u64, Option<f64>>) -> Option<f64> {
     let (step, value) = pruned.last()?;
-    let loss = history.score(value).loss();
+    let gain = *gains.entry(step).or_insert_with(|| median_gain(history, step));
+    let end = history.score(value).loss() + gain?;
+    end.is_finite().then_some(end)
+}
+
+fn median_gain(history: &History<'_>, step: u64) -> Option<f64> {
     let gain = |trial: &Trial| Some(history.final_score(trial)?.loss() - history.score_at(trial, step)?.loss());
     let mut gains: Vec<f64> = history.trials().iter().filter_map(gain).filter(|gain| gain.is_finite()).collect();
     gains.sort_by(f64::total_cmp);
-    let end = loss + gains.get(gains.len() / 2)?;
-    end.is_finite().then_some(end)
+    gains.get(gains.len() / 2).copied()
 }
 
 /// The best half and the newest half of the most that are taken, in order of numbers.

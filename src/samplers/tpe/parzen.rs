@@ -1,5 +1,7 @@
 //! Parzen estimators over a whole space: a mixture of products of one kernel for each active axis.
 
+use std::collections::HashMap;
+
 use rand::RngExt as _;
 
 use super::rules::{self, Rules};
@@ -31,6 +33,10 @@ struct Column {
     inverses: Vec<f64>,
     /// What is added to the exponent so that the kernel's integral is 1.
     norms: Vec<f64>,
+    /// Cells: the different pairs of middle and inverse width, and which of them each kernel has. On an axis of few cells
+    /// hundreds of kernels share a few dozen pairs, and a mass costs as much as 50 densities.
+    shapes: Vec<(f64, f64)>,
+    shape_of: Vec<usize>,
     /// Choices: logarithms of the kernel's own choice and of any other.
     own: f64,
     other: f64,
@@ -124,8 +130,9 @@ impl Column {
             }
         };
         let norms = middles.iter().zip(&inverses).map(norm).collect();
-        let middles = middles.into_iter().map(|middle| if middle.is_nan() { 0.0 } else { middle }).collect();
-        Column { middles, deviations, inverses, norms, own: 0.0, other: 0.0 }
+        let middles: Vec<f64> = middles.into_iter().map(|middle| if middle.is_nan() { 0.0 } else { middle }).collect();
+        let (shapes, shape_of) = if kind == AxisKind::Continuous { (Vec::new(), Vec::new()) } else { shapes(&middles, &inverses) };
+        Column { middles, deviations, inverses, norms, shapes, shape_of, ..Column::default() }
     }
 
     /// Whether the kernel was active on this axis. The prior, the last kernel, is everywhere.
@@ -176,19 +183,27 @@ impl Column {
     }
 
     fn add_masses(&self, low: f64, high: f64, terms: &mut [f64]) {
-        let uniform = (high - low).ln();
-        // Kernels on the same cell are often equal: the last answer is kept.
-        let mut last = (f64::NAN, f64::NAN, 0.0);
-        for (kernel, term) in terms.iter_mut().enumerate() {
-            let (middle, inverse) = (self.middles[kernel], self.inverses[kernel]);
-            if inverse == 0.0 {
-                *term += uniform;
-                continue;
-            }
-            if (last.0, last.1) != (middle, inverse) {
-                last = (middle, inverse, log_mass((low - middle) * inverse, (high - middle) * inverse));
-            }
-            *term += last.2 + self.norms[kernel];
+        let mass = |(middle, inverse): &(f64, f64)| match *inverse {
+            0.0 => (high - low).ln(),
+            inverse => log_mass((low - middle) * inverse, (high - middle) * inverse),
+        };
+        let masses: Vec<f64> = self.shapes.iter().map(mass).collect();
+        for ((term, shape), norm) in terms.iter_mut().zip(&self.shape_of).zip(&self.norms) {
+            *term += masses[*shape] + norm;
         }
     }
+}
+
+/// The different pairs, and which of them each kernel has.
+fn shapes(middles: &[f64], inverses: &[f64]) -> (Vec<(f64, f64)>, Vec<usize>) {
+    let mut places: HashMap<(u64, u64), usize> = HashMap::new();
+    let mut shapes = Vec::new();
+    let mut place = |(middle, inverse): (&f64, &f64)| {
+        *places.entry((middle.to_bits(), inverse.to_bits())).or_insert_with(|| {
+            shapes.push((*middle, *inverse));
+            shapes.len() - 1
+        })
+    };
+    let shape_of = middles.iter().zip(inverses).map(&mut place).collect();
+    (shapes, shape_of)
 }
