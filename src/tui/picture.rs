@@ -1,5 +1,7 @@
 //! Screens that the loader draws, since their charts may take longer than a frame: comparing, the search, devices.
 
+use std::time::{Duration, Instant};
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -7,8 +9,9 @@ use super::compare::{self, CompareData};
 use super::devices::{self, DevicesData};
 use super::look::Look;
 use super::search::{self, SearchData, SearchView};
+use crate::importance::{Evaluator, Row, importances};
 use crate::monitor::Monitor;
-use crate::storage::{StorageError, StorageReader, StudyId};
+use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudyId};
 use crate::time::Timestamp;
 use crate::trial::TrialNumber;
 
@@ -52,17 +55,23 @@ pub struct Picture {
 pub struct Studio {
     look: Look,
     search: Option<SearchData>,
+    /// When it was last asked which parameters matter, and of how many trials.
+    weighed: Option<(Instant, usize)>,
     devices: Option<DevicesData>,
     monitor: Option<Monitor>,
 }
 
+/// Fewer complete trials do not tell which parameters matter.
+const ENOUGH: usize = 10;
+/// What they told holds so long.
+const WEIGHED_FOR: Duration = Duration::from_secs(10);
 /// No picture scrolls further.
 const MOST: u16 = 1_000;
 
 impl Studio {
     /// Nothing was drawn yet.
     pub fn new(look: Look) -> Self {
-        Studio { look, search: None, devices: None, monitor: None }
+        Studio { look, search: None, weighed: None, devices: None, monitor: None }
     }
 
     /// Draws what is asked for, as it is in the store now.
@@ -75,6 +84,10 @@ impl Studio {
                 Ok(scrolled(order, area, |buffer, scroll| compare::draw(buffer, area, &data, scroll, look)))
             }
             Subject::Search(view) => {
+                self.search_data(reader, study)?;
+                if *view == SearchView::Slices {
+                    self.weigh(reader, study)?;
+                }
                 let data = self.search_data(reader, study)?;
                 Ok(scrolled(order, area, |buffer, scroll| search::draw(buffer, area, data, *view, scroll, look)))
             }
@@ -94,6 +107,25 @@ impl Studio {
             }
         };
         Ok(self.search.insert(data))
+    }
+
+    /// Asks which parameters matter, where there are trials enough to tell, more of them than before, and not all the time.
+    fn weigh(&mut self, reader: &dyn StorageReader, study: StudyId) -> Result<(), StorageError> {
+        let Some(data) = &mut self.search else {
+            return Ok(());
+        };
+        let trials = data.trials();
+        let due = self.weighed.is_none_or(|(at, of)| at.elapsed() >= WEIGHED_FOR && trials > of);
+        if !due {
+            return Ok(());
+        }
+        let (outcomes, _) = reader.outcomes(study, OutcomeCursor::default())?;
+        let rows: Vec<Row<'_>> = outcomes.iter().filter_map(|outcome| Some(Row { params: &outcome.params, value: outcome.value? })).collect();
+        if rows.len() >= ENOUGH {
+            data.importances = importances(Evaluator::PedAnova, &data.spec.space, &rows, data.spec.direction(), data.spec.seed).unwrap_or_default();
+        }
+        self.weighed = Some((Instant::now(), trials));
+        Ok(())
     }
 
     fn devices_data(&mut self, reader: &dyn StorageReader, study: StudyId, now: Timestamp) -> Result<&DevicesData, StorageError> {

@@ -97,6 +97,17 @@ fn no_frame_of_a_large_study_takes_longer_than_a_sixtieth_of_a_second() {
     assert!(slow.is_empty(), "{slow:?}");
 }
 
+#[test]
+fn parameters_are_shown_with_how_much_they_matter() {
+    let mut script = Script::new(&spec());
+    for batch in batches(60) {
+        script.append(&batch);
+    }
+    let shown = Shown::new(script, (120, 40)).press(&[KeyCode::Char('4'), KeyCode::Char('v')]).frame();
+    // The value is the learning rate's own, so that it alone matters.
+    assert!(shown.contains("learning_rate  9") && shown.contains(" %"), "{shown}");
+}
+
 /// `cargo test --release --no-default-features --lib -- --ignored --nocapture loads_of_a_large_study`
 #[test]
 #[ignore = "a measurement of SQLite, in release builds"]
