@@ -76,6 +76,9 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         None if Path::new("study.toml").exists() => PathBuf::from("study.toml"),
         None => starter::offer()?,
     };
+    if let Some(failure) = named_like_a_study(&file, console) {
+        return Err(failure);
+    }
     let checked = config::load_with_warnings(&file, &arguments.set)?;
     if checked.warnings.iter().next().is_some() {
         console.say(checked.warnings.render(Look::of_stderr()).trim_end());
@@ -131,6 +134,14 @@ fn tell_extension(known: &StoredStudy, console: &mut Console) {
     if !parts.is_empty() {
         console.say(&format!("budget: {} more than the file says, by `hpsearch extend`", parts.join(" and ")));
     }
+}
+
+/// The error about a study's name where its file is wanted.
+fn named_like_a_study(file: &Path, console: &Console) -> Option<Failure> {
+    let name = file.to_str().filter(|_| !file.exists())?;
+    SqliteReader::open(&console.store).ok()?.study(name).ok()??;
+    let failure = Failure::usage(format!("`{name}` is a study of the store, and running it takes its file"));
+    Some(failure.help("`hpsearch run STUDY.toml` goes on with it; `hpsearch watch` and `hpsearch show` take the name"))
 }
 
 fn on_terminal() -> bool {

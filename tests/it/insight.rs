@@ -148,3 +148,14 @@ fn pictures_are_points_in_json_and_unknown_parameters_are_answered_with_the_know
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("help: did you mean `optim`? it searches `learning_rate`"), "{}", ran.err);
 }
+
+#[test]
+fn running_a_study_by_its_name_is_answered_with_what_is_wanted() {
+    let ran = Scene::digits().run(&["run", "digits"]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err.starts_with("error: `digits` is a study of the store, and running it takes its file\nhelp: `hpsearch run STUDY.toml`"),
+        "{}",
+        ran.err
+    );
+}

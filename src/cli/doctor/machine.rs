@@ -82,7 +82,7 @@ fn completions() -> Finding {
         return Finding::ok("shell", format!("{shell} completes command lines ({})", file.display()));
     }
     let next = format!("they are optional: hpsearch completions {shell} > {}", file.display());
-    Finding { next: Some(next), ..Finding::ok("shell", format!("no completions for {shell}; hpsearch keeps nothing else in the home directory")) }
+    Finding { next: Some(next), ..Finding::ok("shell", format!("no completions for {shell}")) }
 }
 
 /// Whether files can be made in a directory, or in the one that would hold it.

@@ -156,7 +156,10 @@ fn declared(source: &str) -> Vec<(String, Searched)> {
             let default = keyword(call, "default");
             let range = match keyword(call, "choices") {
                 Some(list) => choices(list)?,
-                None => range(default?)?,
+                None => match default {
+                    Some(default) => range(default)?,
+                    None => required(&flag, keyword(call, "type")?)?,
+                },
             };
             // A whole number as the default of a real option is real all the same.
             let range = match (keyword(call, "type"), default) {
@@ -168,6 +171,19 @@ fn declared(source: &str) -> Vec<(String, Searched)> {
             (!fixed(&flag)).then(|| (flag.clone(), Searched { name: name_of(&flag), range, default: default.map(str::to_owned) }))
         })
         .collect()
+}
+
+/// A range for a number that must be given, by its name.
+fn required(flag: &str, kind: &str) -> Option<String> {
+    let name = name_of(flag).to_ascii_lowercase();
+    let is = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    match kind {
+        "float" if is(&["momentum", "dropout", "beta"]) => Some("{ float = [0.0, 0.99] }".to_owned()),
+        "float" => Some("{ float = [1e-4, 1.0], log = true }".to_owned()),
+        "int" if is(&["batch", "hidden", "dim", "size", "unit"]) => Some("{ int = [16, 256], log = true }".to_owned()),
+        "int" => Some("{ int = [1, 8] }".to_owned()),
+        _ => None,
+    }
 }
 
 /// What stands between the parentheses of a call.
@@ -222,14 +238,22 @@ fn keyword<'a>(call: &'a str, name: &str) -> Option<&'a str> {
     Some(value[..end.map_or(value.len(), |(at, _)| at)].trim())
 }
 
-/// The first metric after an `@hpsearch` in a script.
+/// The first metric after an `@hpsearch` in a script: a quoted key before a colon.
 fn metric(source: &str) -> Option<String> {
-    let mut names = source.split("@hpsearch").skip(1).flat_map(|rest| {
-        let line: String = rest.lines().take(3).collect::<Vec<_>>().join(" ");
-        strings(&line.replace("\\\"", "\""))
-    });
+    let mut names = source.split("@hpsearch").skip(1).flat_map(|rest| keys(&rest.lines().take(3).collect::<Vec<_>>().join(" ")));
     let is_name = |name: &String| !name.is_empty() && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_' || char == '/');
     names.find(|name| is_name(name) && !["step", "epoch", "checkpoint", "path"].contains(&name.as_str()))
+}
+
+/// The words that stand in quotes before a colon.
+fn keys(line: &str) -> Vec<String> {
+    let line = line.replace('\\', "");
+    let before_colons = line.match_indices(':').filter_map(|(at, _)| {
+        let before = line[..at].trim_end();
+        let word = before.strip_suffix(['"', '\''])?;
+        word.rfind(['"', '\'']).map(|open| word[open + 1..].to_owned())
+    });
+    before_colons.collect()
 }
 
 #[cfg(test)]
@@ -271,6 +295,7 @@ parser.add_argument('--optimizer', choices=['sgd', 'adamw'], default='sgd')
 parser.add_argument("--momentum", type=float, default=0.9)
 parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--data", required=True)
+parser.add_argument("--beta", type=float, required=True)
 parser.add_argument("--weight", type=float, default=1)
 print(f'@hpsearch {{"step": {step}, "val_acc": {acc}}}')
 "#;
@@ -281,11 +306,20 @@ print(f'@hpsearch {{"step": {step}, "val_acc": {acc}}}')
                 ("learning_rate", "{ float = [3e-5, 3e-3], log = true }"),
                 ("optimizer", "[\"sgd\", \"adamw\"]"),
                 ("momentum", "{ float = [0.5, 0.999] }"),
+                ("beta", "{ float = [0.0, 0.99] }"),
                 ("weight", "{ float = [1e-1, 1e1], log = true }"),
             ]
         );
         assert_eq!(script.run[2..4], ["--learning-rate", "{learning_rate}"]);
         assert_eq!((script.metric.as_deref(), direction("val_acc")), (Some("val_acc"), Direction::Maximize));
+    }
+
+    #[test]
+    fn the_metric_is_the_first_key_that_is_no_step() {
+        let metric = |line: &str| metric(line);
+        assert_eq!(metric("print('@hpsearch', json.dumps({'step': n, 'loss': loss}))").as_deref(), Some("loss"));
+        assert_eq!(metric("echo \"@hpsearch {\\\"step\\\": 1, \\\"score\\\": $s}\"").as_deref(), Some("score"));
+        assert_eq!(metric("print('step:', 1)"), None);
     }
 
     #[test]
