@@ -82,7 +82,8 @@
 //!    command. It says `@hpsearch {..}` on stdout; every other line is its log. A report of the metric gets a verdict.
 //! 7. A checkpoint is written beside its place, synced, renamed, then told. The engine keeps the best of the study, what runs
 //!    and what is paused, and drops the others.
-//! 8. The leaderboard reads the store and nothing else, in `run` as in `watch`; its commands are rows of `request`,
+//! 8. The screens read the store, and logs beside it, in `run` as in `watch`: a thread loads what they want and draws what
+//!    takes long, so that no frame waits. Their commands are rows of `request`,
 //!    as those of every verb that asks for something. Whoever runs the study serves them; where nobody does, the verb takes
 //!    the lease for a moment and has the engine serve them at rest. A request and what it leads to are answered in one
 //!    transaction, or stay asked; notes and tags are written with their event by whoever writes them, without a lease.
