@@ -21,6 +21,8 @@ pub(super) fn newest(migrations: &[&str]) -> i64 {
 /// The version of the store behind `connection`, 0 for an empty file; an error for files of other programs and of a newer
 /// hpsearch.
 pub(super) fn version(connection: &Connection, path: &Path, migrations: &[&str]) -> Result<i64, Fault> {
+    // One moment for all questions: between two of them another process may make the store.
+    let _moment = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
     let integer = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
     let not_a_store = |why: String| Err(StorageError::NotAStore { path: path.display().to_string(), why }.into());
     let application = integer("PRAGMA application_id")?;
