@@ -128,7 +128,11 @@ mod tests {
         assert!(!is_alive(mine, started + 1));
         let mut child = std::process::Command::new("sleep").arg("60").env("HPSEARCH_TEST_MARK", "processes").spawn().unwrap();
         assert!(descendants(mine).contains(&child.id()));
-        assert!(with_environment(&["HPSEARCH_TEST_MARK=processes".to_owned()]).contains(&child.id()));
+        // A process has no environment in the moment in which its program replaces its parent's.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while !with_environment(&["HPSEARCH_TEST_MARK=processes".to_owned()]).contains(&child.id()) {
+            assert!(std::time::Instant::now() < until, "its environment is not found");
+        }
         kill(child.id());
         child.wait().unwrap();
         assert!(start_time(child.id()).is_none());

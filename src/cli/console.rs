@@ -94,11 +94,19 @@ impl Console {
         Ok(SqliteStore::open(&self.store)?)
     }
 
-    /// Says something to the person, on standard error; nothing with `-q`.
+    /// Says something to the person, on standard error, where a terminal's lines are not broken in words; nothing with `-q`.
     pub fn say(&mut self, text: &str) {
-        if self.talk != Talk::Quiet {
-            // Whoever closed standard error does not want to hear it.
-            let _ = writeln!(io::stderr(), "{text}");
+        if self.talk == Talk::Quiet {
+            return;
+        }
+        let columns = if io::stderr().is_terminal() { terminal_size().0 } else { usize::MAX };
+        for line in text.lines() {
+            // What is laid out already stays as it is.
+            let lines = if line.starts_with(' ') { vec![line.to_owned()] } else { wrapped(line, columns) };
+            for line in lines {
+                // Whoever closed standard error does not want to hear it.
+                let _ = writeln!(io::stderr(), "{line}");
+            }
         }
     }
 
