@@ -7,6 +7,7 @@ mod gp;
 mod grid;
 mod lattice;
 mod normal;
+mod qmc;
 mod random;
 mod ranking;
 mod start;
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use crate::history::History;
 use crate::params::Params;
 use crate::policy::{Entry, PolicyError, PolicyProblem, Table, UnknownPolicy};
-use crate::seed::StreamRng;
+use crate::seed::{SeedTree, StreamRng};
 use crate::space::Space;
 use crate::study::PolicySpec;
 use crate::trial::TrialNumber;
@@ -36,6 +37,8 @@ pub struct Ask<'a> {
     pub fixed: &'a Params,
     /// Trials the study may have, where that is limited.
     pub budget: Option<u64>,
+    /// The study's seeds, for what all its trials share. A draw of this trial alone comes from the stream beside the ask.
+    pub seeds: SeedTree,
 }
 
 /// How a study stands before a trial: all that a choice of sampler depends on.
@@ -126,10 +129,10 @@ pub type BuildSampler = fn(&PolicySpec, &Space) -> Result<Box<dyn Sampler>, Poli
 pub type SamplerEntry = Entry<BuildSampler>;
 
 /// All samplers.
-pub static SAMPLERS: &[SamplerEntry] = &[auto::ENTRY, gp::ENTRY, grid::ENTRY, random::ENTRY, self::tpe::ENTRY, tpe_independent::ENTRY];
+pub static SAMPLERS: &[SamplerEntry] = &[auto::ENTRY, gp::ENTRY, grid::ENTRY, qmc::ENTRY, random::ENTRY, self::tpe::ENTRY, tpe_independent::ENTRY];
 
 /// Names of the study file whose samplers are not built yet.
-pub static NOT_YET: &[&str] = &["cmaes", "qmc", "nsga2"];
+pub static NOT_YET: &[&str] = &["cmaes", "nsga2"];
 
 static TABLE: Table<BuildSampler> = Table { kind: "sampler", entries: SAMPLERS, not_yet: NOT_YET };
 

@@ -2,12 +2,18 @@
 
 pub mod distribution;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::params::{Params, Value};
 pub use distribution::{Distribution, DistributionError, Scale};
+
+/// Longest chain of parameters of which each depends on the one before: samplers walk down them.
+const MOST_NESTED: usize = 100;
+
+/// Most combinations of parents' values that are told apart to count a space.
+const MOST_COUNTS: usize = 10_000;
 
 /// A parameter is active when each of these parents is active and has one of the values listed for it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -75,6 +81,14 @@ pub enum SpaceError {
     Circle {
         /// The parameters concerned.
         names: Vec<String>,
+    },
+    /// A longer chain of conditions than samplers follow.
+    #[error("the conditions are nested {depth} deep; {MOST_NESTED} can be followed at most")]
+    Nested {
+        /// The parameter at the end of the chain.
+        name: String,
+        /// Parameters of the chain.
+        depth: usize,
     },
     /// A prior outside the range.
     #[error("the prior `{prior}` of `{name}` is not one of its values")]
@@ -150,7 +164,9 @@ impl Space {
         for dimension in &dimensions {
             check_references(dimension, &dimensions)?;
         }
-        order_by_dependency(dimensions).map(|dimensions| Space { dimensions })
+        let dimensions = order_by_dependency(dimensions)?;
+        check_nesting(&dimensions)?;
+        Ok(Space { dimensions })
     }
 
     /// All dimensions, parents first.
@@ -236,31 +252,63 @@ impl Space {
         })
     }
 
-    /// The number of points, conditions respected; `None` for a continuum or more than `u64` holds.
+    /// The number of points, conditions respected; `None` for a continuum, for more than `u64` holds, and where conditions are too
+    /// entangled to count.
     pub fn cardinality(&self) -> Option<u64> {
-        self.count_from(0, &Params::new())
+        self.count_from(0, Params::new(), &mut BTreeMap::new())
     }
 
-    fn count_from(&self, index: usize, params: &Params) -> Option<u64> {
-        let Some(dimension) = self.dimensions.get(index) else { return Some(1) };
-        if !dimension.is_active(params) {
-            return self.count_from(index + 1, params);
+    /// The points of the dimensions from `start` on, where `params` has the earlier values that their conditions name.
+    /// `known` keeps what was counted: of thirty flags with a parameter each, every one is counted twice and not 2^30 times.
+    fn count_from(&self, start: usize, params: Params, known: &mut BTreeMap<(usize, String), Option<u64>>) -> Option<u64> {
+        let key = (start, params.to_string());
+        if let Some(count) = known.get(&key) {
+            return *count;
         }
-        let count = dimension.distribution.cardinality()?;
-        let with = |value: Value| {
-            let mut with = params.clone();
-            with.insert(dimension.name.clone(), value);
-            self.count_from(index + 1, &with)
-        };
-        // Only values that a condition names tell points apart below; all others count alike.
-        let conditions = self.dimensions[index + 1..].iter().flat_map(|child| child.when.iter().flat_map(|when| &when.0));
+        let count = if known.len() < MOST_COUNTS { self.count_active(start, &params, known) } else { None };
+        known.insert(key, count);
+        count
+    }
+
+    fn count_active(&self, start: usize, params: &Params, known: &mut BTreeMap<(usize, String), Option<u64>>) -> Option<u64> {
+        let mut points = 1u64;
+        for (index, dimension) in self.dimensions.iter().enumerate().skip(start) {
+            if !dimension.is_active(params) {
+                continue;
+            }
+            let values = dimension.distribution.cardinality()?;
+            let named = self.named_from(index + 1, dimension);
+            if !named.is_empty() {
+                return points.checked_mul(self.count_branches(index, &named, params, known)?);
+            }
+            points = points.checked_mul(values)?;
+        }
+        Some(points)
+    }
+
+    /// Values of `dimension` that conditions of the dimensions from `start` on name: only they tell points apart there, all
+    /// others count alike.
+    fn named_from(&self, start: usize, dimension: &Dimension) -> Vec<Value> {
+        let conditions = self.dimensions[start..].iter().flat_map(|child| child.when.iter().flat_map(|when| &when.0));
         let mut named: Vec<Value> = Vec::new();
         for value in conditions.filter(|(parent, _)| *parent == dimension.name).flat_map(|(_, values)| values) {
-            let value = dimension.distribution.normalize(value)?;
-            if !named.iter().any(|known| known.same(&value)) {
-                named.push(value);
-            }
+            let value = dimension.distribution.normalize(value);
+            named.extend(value.filter(|value| !named.iter().any(|known| known.same(value))));
         }
+        named
+    }
+
+    fn count_branches(&self, index: usize, named: &[Value], params: &Params, known: &mut BTreeMap<(usize, String), Option<u64>>) -> Option<u64> {
+        let dimension = &self.dimensions[index];
+        let count = dimension.distribution.cardinality()?;
+        let later = &self.dimensions[index + 1..];
+        let is_asked_for = |name: &str| later.iter().flat_map(|child| &child.when).flat_map(|when| &when.0).any(|(parent, _)| parent == name);
+        let kept: Params = params.iter().filter(|(name, _)| is_asked_for(name)).map(|(name, value)| (name.to_owned(), value.clone())).collect();
+        let mut with = |value: Value| {
+            let mut with = kept.clone();
+            with.insert(dimension.name.clone(), value);
+            self.count_from(index + 1, with, known)
+        };
         let others = count - (named.len() as u64).min(count);
         let mut total = 0u64;
         if others > 0 {
@@ -269,9 +317,23 @@ impl Space {
             total = others.checked_mul(with(other)?)?;
         }
         for value in named {
-            total = total.checked_add(with(value)?)?;
+            total = total.checked_add(with(value.clone())?)?;
         }
         Some(total)
+    }
+}
+
+/// Refuses chains of conditions that are longer than [`MOST_NESTED`]. Parents come before their children.
+fn check_nesting(dimensions: &[Dimension]) -> Result<(), SpaceError> {
+    let mut depths: BTreeMap<&str, usize> = BTreeMap::new();
+    for dimension in dimensions {
+        let parents = dimension.when.iter().flat_map(|when| &when.0);
+        let above = parents.filter_map(|(parent, _)| depths.get(parent.as_str())).max().copied().unwrap_or(0);
+        depths.insert(&dimension.name, above + 1);
+    }
+    match depths.into_iter().max_by_key(|(_, depth)| *depth) {
+        Some((name, depth)) if depth > MOST_NESTED => Err(SpaceError::Nested { name: name.to_owned(), depth }),
+        _ => Ok(()),
     }
 }
 
@@ -397,5 +459,38 @@ mod tests {
         let space = optimizer_space();
         let text = serde_json::to_string(&space).unwrap();
         assert_eq!(serde_json::from_str::<Space>(&text).unwrap(), space);
+    }
+
+    fn chain(length: usize) -> Result<Space, SpaceError> {
+        let flag = || Distribution::int(0, 1, Scale::Linear, 1).unwrap();
+        let parameter = |index: usize| match index {
+            0 => dimension("p0", flag(), None),
+            _ => dimension(&format!("p{index}"), flag(), Some((&format!("p{}", index - 1), vec![1i64.into()]))),
+        };
+        Space::new((0..length).map(parameter).collect())
+    }
+
+    #[test]
+    fn a_hundred_conditions_in_a_row_are_a_space_and_more_are_not() {
+        assert_eq!(chain(100).unwrap().cardinality(), Some(101));
+        assert_eq!(chain(1000), Err(SpaceError::Nested { name: "p999".to_owned(), depth: 1000 }));
+    }
+
+    #[test]
+    fn thirty_flags_with_a_parameter_each_are_counted_at_once() {
+        let flag = || Distribution::int(0, 1, Scale::Linear, 1).unwrap();
+        let pairs = (0..30).flat_map(|index| {
+            let (name, when) = (format!("flag{index}"), format!("with{index}"));
+            [dimension(&name, flag(), None), dimension(&when, flag(), Some((&name, vec![1i64.into()])))]
+        });
+        assert_eq!(Space::new(pairs.collect()).unwrap().cardinality(), Some(3u64.pow(30)));
+    }
+
+    #[test]
+    fn a_space_that_would_take_ages_to_count_is_given_up() {
+        let flag = || Distribution::int(0, 1, Scale::Linear, 1).unwrap();
+        let flags = (0..30).map(|index| dimension(&format!("flag{index}"), flag(), None));
+        let others = (0..30).map(|index| dimension(&format!("with{index}"), flag(), Some((&format!("flag{index}"), vec![1i64.into()]))));
+        assert_eq!(Space::new(flags.chain(others).collect()).unwrap().cardinality(), None);
     }
 }

@@ -22,8 +22,6 @@ const PARAMETER_KEYS: [&str; 8] = ["name", "type", "low", "high", "log", "step",
 const TYPES: [&str; 3] = ["float", "int", "cat"];
 /// Most parameters of a space. Checking their conditions takes the cube of their number in the worst case.
 const MOST_PARAMETERS: usize = 1000;
-/// Longest chain of conditions: samplers walk down them.
-const MOST_NESTED: usize = 100;
 /// Most configurations to run first.
 const MOST_ENQUEUED: usize = 100_000;
 
@@ -122,23 +120,7 @@ fn space(init: &mut Fields) -> Result<Space, Refusal> {
         let dimension = parameter(&name, fields).map_err(|refusal| Refusal(format!("parameter `{}`: {}", short(&name), refusal.0)))?;
         dimensions.push(dimension);
     }
-    let space = Space::new(dimensions).map_err(|error| Refusal(error.to_string()))?;
-    match nesting(&space) {
-        depth if depth > MOST_NESTED => Err(Refusal(format!("the conditions are nested {depth} deep; {MOST_NESTED} can be followed at most"))),
-        _ => Ok(space),
-    }
-}
-
-/// The longest chain of parameters of which each depends on the one before.
-fn nesting(space: &Space) -> usize {
-    let mut depths: BTreeMap<&str, usize> = BTreeMap::new();
-    for dimension in space.dimensions() {
-        let parents = dimension.when.iter().flat_map(|when| &when.0);
-        // Parents come before their children.
-        let above = parents.filter_map(|(parent, _)| depths.get(parent.as_str())).max().copied().unwrap_or(0);
-        depths.insert(&dimension.name, above + 1);
-    }
-    depths.into_values().max().unwrap_or(0)
+    Space::new(dimensions).map_err(|error| Refusal(error.to_string()))
 }
 
 fn parameter(name: &str, mut fields: Fields) -> Result<Dimension, Refusal> {

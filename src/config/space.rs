@@ -399,6 +399,7 @@ fn build(searched: &Searched, problems: &mut Vec<Diagnostic>) -> Option<Space> {
         Err(error) => {
             let concerned: Vec<&Parameter> = match &error {
                 SpaceError::Circle { names } => names.iter().filter_map(|name| searched.get(name)).collect(),
+                SpaceError::Nested { name, .. } => searched.get(name).into_iter().collect(),
                 _ => Vec::new(),
             };
             let place = concerned.first().map(|parameter| parameter.when.first().map_or(parameter.place, |(place, _)| *place));

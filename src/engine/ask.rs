@@ -106,7 +106,8 @@ impl Engine {
     pub(super) fn draw(&self, number: TrialNumber, enqueued: Option<&Params>) -> Result<Option<(Params, String)>, String> {
         let nothing = Params::new();
         let fixed = enqueued.unwrap_or(&nothing);
-        let ask = Ask { space: &self.spec.space, history: History::new(&self.view), number, fixed, budget: self.spec.budget.trials };
+        let ask =
+            Ask { space: &self.spec.space, history: History::new(&self.view), number, fixed, budget: self.spec.budget.trials, seeds: self.seeds };
         let sampler = self.sampler.choice(&ask.situation()).map_or_else(|| self.spec.sampler.name.clone(), |choice| choice.sampler.to_owned());
         let mut rng = self.seeds.stream(&format!("sampler/{number}"));
         let mut drawn = None;

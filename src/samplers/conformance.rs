@@ -97,6 +97,7 @@ impl Suite<'_> {
                 number: TrialNumber(number),
                 fixed: &Params::new(),
                 budget: None,
+                seeds: SeedTree::new(11),
             };
             let mut rng = SeedTree::new(11).stream(&format!("sampler/{number}"));
             let point = random.suggest(&ask, &mut rng).map_err(|error| error.to_string())?.unwrap_or_default();
@@ -150,7 +151,14 @@ impl Suite<'_> {
     }
 
     fn suggest(&self, trials: &[Trial], number: u64, fixed: &Params) -> Result<Option<Params>, String> {
-        let ask = Ask { space: self.space, history: History::of(trials, Direction::Minimize), number: TrialNumber(number), fixed, budget: None };
+        let ask = Ask {
+            space: self.space,
+            history: History::of(trials, Direction::Minimize),
+            number: TrialNumber(number),
+            fixed,
+            budget: None,
+            seeds: SeedTree::new(1),
+        };
         let mut rng = SeedTree::new(1).stream(&format!("sampler/{number}"));
         let answer = self.sampler.suggest(&ask, &mut rng).or_else(|error| self.fails(error.to_string()))?;
         match answer.as_ref().map(|point| self.space.check(point)) {

@@ -135,7 +135,8 @@ mod tests {
 
     fn suggest(grid: &Grid, trials: &[Trial], fixed: &Params, seed: u64) -> Option<Params> {
         let number = TrialNumber(trials.len() as u64);
-        let ask = Ask { space: &grid.space, history: History::of(trials, Direction::Minimize), number, fixed, budget: None };
+        let ask =
+            Ask { space: &grid.space, history: History::of(trials, Direction::Minimize), number, fixed, budget: None, seeds: SeedTree::new(seed) };
         grid.suggest(&ask, &mut SeedTree::new(seed).stream(&format!("sampler/{number}"))).unwrap()
     }
 

@@ -52,6 +52,7 @@ mod tests {
                 number: TrialNumber(number),
                 fixed: &Params::new(),
                 budget: None,
+                seeds: tree,
             };
             Random.suggest(&ask, &mut tree.stream(&format!("sampler/{number}"))).unwrap().unwrap().remove("x").unwrap()
         };

@@ -357,6 +357,17 @@ fn problems_of_enqueued_configurations_are_explained() {
 }
 
 #[test]
+fn a_study_file_of_a_thousand_nested_conditions_is_refused_where_the_chain_ends() {
+    let chain = (1..1000).map(|index| format!("p{index} = {{ int = [0, 1], when = {{ p{} = 1 }} }}\n", index - 1)).collect::<String>();
+    let text = format!(
+        "[study]\nmetric = \"loss\"\ndirection = \"minimize\"\n[space]\np0 = {{ int = [0, 1] }}\n{chain}[command]\nrun = [\"train\", \"{{p0}}\"]\n"
+    );
+    let said = said(&text, &[]);
+    assert!(said.contains("the conditions are nested 1000 deep; 100 can be followed at most"), "{said}");
+    assert!(said.contains("--> study.toml:1004:"), "{said}");
+}
+
+#[test]
 fn problems_of_samplers_and_pruners_are_explained() {
     snapshot!(sheet(
         COMMAND,

@@ -61,7 +61,7 @@ fn with_optunas_rules_the_split_and_the_ratio_of_densities_are_optunas() {
         let trials = golden_trials(case);
         let nothing = Params::new();
         let history = History::of(&trials, Direction::Minimize);
-        let ask = Ask { space: &space, history, number: TrialNumber(trials.len() as u64), fixed: &nothing, budget: None };
+        let ask = Ask { space: &space, history, number: TrialNumber(trials.len() as u64), fixed: &nothing, budget: None, seeds: SeedTree::new(0) };
         let split = sampler.split(&ask);
         let numbers: Vec<u64> = split.good.iter().map(|trial| trial.number.0).collect();
         assert_eq!(serde_json::json!(numbers), case["good"]);
@@ -76,7 +76,8 @@ fn with_optunas_rules_the_split_and_the_ratio_of_densities_are_optunas() {
 
 fn suggest(sampler: &dyn Sampler, space: &Space, trials: &[Trial], seed: u64) -> Params {
     let number = TrialNumber(trials.len() as u64);
-    let ask = Ask { space, history: History::of(trials, Direction::Minimize), number, fixed: &Params::new(), budget: None };
+    let ask =
+        Ask { space, history: History::of(trials, Direction::Minimize), number, fixed: &Params::new(), budget: None, seeds: SeedTree::new(seed) };
     sampler.suggest(&ask, &mut SeedTree::new(seed).stream(&format!("sampler/{number}"))).unwrap().unwrap()
 }
 
