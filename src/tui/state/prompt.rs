@@ -3,6 +3,7 @@
 use super::{Command, Overlay, State};
 use crate::event::Request;
 use crate::query::Filter;
+use crate::study::StudySpec;
 use crate::trial::TrialNumber;
 use crate::tui::keys::Screen;
 use crate::tui::line::LineEdit;
@@ -88,7 +89,11 @@ impl State {
         prompt.problem = None;
         match prompt.purpose {
             Purpose::Filter => match Filter::parse_with(&text, &self.seen.summary.spec, &self.seen.metrics) {
-                Ok(filter) => self.set_filter(filter),
+                Ok(filter) => {
+                    let settled = without_half_a_name(prompt.line.text(), &self.seen.summary.spec, &self.seen.metrics);
+                    let filter = Filter::parse_with(settled, &self.seen.summary.spec, &self.seen.metrics).unwrap_or(filter);
+                    self.set_filter(filter);
+                }
                 Err(error) => prompt.problem = Some(error.to_string()),
             },
             Purpose::JournalSearch => self.journal.text = text,
@@ -117,7 +122,14 @@ impl State {
                 self.overlay = Some(Overlay::Prompt(prompt));
                 Command::Redraw
             }
-            (Purpose::Filter | Purpose::JournalSearch, _) => Command::Redraw,
+            (Purpose::Filter, _) => {
+                // What was held back while it could become a condition is meant as it stands.
+                if let Ok(filter) = Filter::parse_with(&text, &self.seen.summary.spec, &self.seen.metrics) {
+                    self.set_filter(filter);
+                }
+                Command::Redraw
+            }
+            (Purpose::JournalSearch, _) => Command::Redraw,
             (Purpose::LogSearch, _) => {
                 self.trial.text = text;
                 self.trial.found = usize::MAX;
@@ -137,4 +149,19 @@ impl State {
             }
         }
     }
+}
+
+/// What may be asked of a trial besides its parameters and metrics.
+const NAMES: &[&str] = &["state", "device", "reason", "note", "tag", "number", "value", "step", "seconds", "attempts", "failures"];
+
+/// The text of a filter without its last word, while that may become the name of a condition: `lr` on the way to `lr>1e-3` is
+/// not searched for as a text, which would empty the table from letter to letter. A space or Enter says that it is a text.
+fn without_half_a_name<'a>(text: &'a str, spec: &StudySpec, metrics: &[String]) -> &'a str {
+    let begin = text.rfind(char::is_whitespace).map_or(0, |space| space + text[space..].chars().next().map_or(1, char::len_utf8));
+    let word = text[begin..].trim_start_matches(['-', '!']);
+    let params = spec.space.dimensions().iter().map(|dimension| dimension.name.as_str());
+    // A parameter goes by the end of its name, too.
+    let params = params.flat_map(|name| [name, name.rsplit('.').next().unwrap_or(name)]);
+    let mut names = params.chain(metrics.iter().map(String::as_str)).chain(NAMES.iter().copied());
+    if names.any(|name| name.starts_with(word)) { &text[..begin] } else { text }
 }
