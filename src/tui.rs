@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jiff::tz::TimeZone;
-use ratatui::crossterm::event::{Event as TerminalEvent, KeyEventKind, poll, read};
+use ratatui::crossterm::event::{Event as TerminalEvent, KeyCode, KeyEventKind, poll, read};
 use ratatui::layout::Rect;
 
 use crate::event::Request;
@@ -260,7 +260,10 @@ impl Screens {
         let mut done = Command::Ignore;
         while poll(Duration::ZERO).map_err(TuiError::Terminal)? {
             let command = match read().map_err(TuiError::Terminal)? {
-                TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => self.state.press(key),
+                TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => {
+                    panic_if_told(key.code);
+                    self.state.press(key)
+                }
                 TerminalEvent::Paste(text) => self.state.paste(&text),
                 TerminalEvent::Resize(_, _) => Command::Redraw,
                 _ => Command::Ignore,
@@ -302,6 +305,17 @@ impl Screens {
             Command::Ignore | Command::Redraw | Command::Leave(_) => {}
         }
         Ok(())
+    }
+}
+
+/// Panics at the key that `HPSEARCH_PANIC_AT_KEY` names, in debug builds alone: for the test that a panic gives the terminal
+/// back, which is true of a real process on a real terminal or not at all.
+fn panic_if_told(code: KeyCode) {
+    if cfg!(debug_assertions)
+        && let KeyCode::Char(key) = code
+        && std::env::var("HPSEARCH_PANIC_AT_KEY").is_ok_and(|told| told == key.to_string())
+    {
+        panic!("told to panic at `{key}`");
     }
 }
 

@@ -26,12 +26,16 @@ impl OnTerminal {
     }
 
     fn start(scene: &Scene, arguments: &[&str]) -> Self {
+        Self::start_with(scene, arguments, &[])
+    }
+
+    fn start_with(scene: &Scene, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_hpsearch"));
         command.args(arguments);
         command.cwd(scene.directory.path());
-        for (name, value) in [("LC_ALL", "C.UTF-8"), ("TERM", "xterm-256color"), ("TZ", "UTC")] {
+        for (name, value) in [("LC_ALL", "C.UTF-8"), ("TERM", "xterm-256color"), ("TZ", "UTC")].iter().chain(environment) {
             command.env(name, value);
         }
         command.env("XDG_STATE_HOME", scene.directory.path().join("state"));
@@ -118,6 +122,28 @@ fn a_terminated_watch_restores_the_terminal() {
     let pid = terminal.child.process_id().unwrap();
     hpsearch::processes::signal(pid, rustix::process::Signal::TERM);
     assert_eq!(terminal.leave(), 0);
+}
+
+#[test]
+fn an_interrupted_watch_restores_the_terminal() {
+    let scene = Scene::digits();
+    let mut terminal = OnTerminal::watch(&scene);
+    terminal.wait_for_text("best 0.18421");
+    hpsearch::processes::signal(terminal.pid(), rustix::process::Signal::INT);
+    assert_eq!(terminal.leave(), 0);
+}
+
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "release builds cannot be told to panic")]
+fn a_panic_gives_the_terminal_back_before_it_says_what_happened() {
+    let scene = Scene::digits();
+    let mut terminal = OnTerminal::start_with(&scene, &["watch", "digits"], &[("HPSEARCH_PANIC_AT_KEY", "!")]);
+    terminal.wait_for_text("best 0.18421");
+    terminal.press("!");
+    terminal.wait_for(|screen| !screen.alternate_screen() && screen.contents().contains("told to panic at `!`"));
+    // Lines of the message begin at the left: the terminal ends lines by itself again.
+    assert!(terminal.screen.screen().contents().lines().any(|line| line.starts_with("told to panic")));
+    assert_eq!(terminal.leave(), 101);
 }
 
 #[test]
