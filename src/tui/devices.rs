@@ -189,15 +189,23 @@ fn lines(data: &DevicesData, room: usize, look: Look) -> Vec<Line> {
         lines.push(Vec::new());
     }
     match &data.machine.gpus {
-        Err(why) => lines.push(vec![(format!(" no NVIDIA GPU is listed: {why}"), look.dim())]),
-        Ok(gpus) => lines.extend(gpus.iter().filter(|gpu| gpu.cuda.is_none()).map(|gpu| hidden(gpu, look))),
+        Err(why) => lines.extend(explained(" no NVIDIA GPU is listed:", &why.to_string(), room, look)),
+        Ok(gpus) => lines.extend(gpus.iter().filter(|gpu| gpu.cuda.is_none()).flat_map(|gpu| hidden(gpu, room, look))),
     }
     lines
 }
 
-fn hidden(gpu: &Gpu, look: Look) -> Line {
+/// What is the case, and why: on two lines where one is too short.
+fn explained(what: &str, why: &str, room: usize, look: Look) -> Vec<Line> {
+    if width(what) + 1 + width(why) <= room {
+        return vec![vec![(format!("{what} {why}"), look.dim())]];
+    }
+    vec![vec![(what.to_owned(), look.dim())], vec![(format!("   {why}"), look.dim())]]
+}
+
+fn hidden(gpu: &Gpu, room: usize, look: Look) -> Vec<Line> {
     let name = if gpu.name.is_empty() { "NVIDIA GPU" } else { &gpu.name };
-    vec![(format!(" GPU {} {}: {}", gpu.index, one_line(name), gpu.trouble.as_deref().unwrap_or("hidden")), look.dim())]
+    explained(&format!(" GPU {} {}:", gpu.index, one_line(name)), gpu.trouble.as_deref().unwrap_or("hidden"), room, look)
 }
 
 fn title(load: &DeviceLoad, data: &DevicesData, room: usize, look: Look) -> Line {

@@ -125,7 +125,7 @@ fn said(event: &Event) -> (Weight, String) {
         Event::RunnerStarted { pid, host, slots } => {
             let mut devices: Vec<String> = slots.iter().map(|slot| slot.device.to_string()).collect();
             devices.dedup();
-            (Study, format!("runner {pid} on {host} takes the study up: {} slots on {}", slots.len(), devices.join(", ")))
+            (Study, format!("runner {pid} on {host} takes the study up: {} on {}", count(slots.len() as u64, "slot"), devices.join(", ")))
         }
         Event::RunnerStopped { reason, ran_micros } => (Study, format!("runner leaves after {}: {reason}", rough_duration(micros(*ran_micros)))),
         Event::TrialCreated { params, origin, .. } => {

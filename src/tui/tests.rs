@@ -246,6 +246,11 @@ fn frame(script: Script, size: (u16, u16)) -> String {
     Shown::new(script, size).frame()
 }
 
+/// The time that this thread has spent on a processor: it stands still while other programs have their turn.
+pub(super) fn processor_time() -> std::time::Duration {
+    rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().unwrap()
+}
+
 /// A trial that is complete, for tests of what is made of one.
 pub(super) fn trial(number: u64, params: Params) -> Trial {
     let mut script = Script::new(&spec());

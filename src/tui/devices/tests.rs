@@ -61,6 +61,13 @@ fn devices_with_their_trials() {
 }
 
 #[test]
+fn devices_at_the_sizes_of_terminals() {
+    for (width, height) in [(80, 24), (120, 40)] {
+        insta::assert_snapshot!(format!("devices_{width}x{height}"), drawn(&busy(), (width, height), COLOURS));
+    }
+}
+
+#[test]
 fn devices_on_a_small_terminal_in_ascii() {
     insta::assert_snapshot!(drawn(&busy(), (60, 20), PLAIN));
 }

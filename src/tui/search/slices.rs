@@ -12,6 +12,8 @@ use crate::tui::look::Look;
 
 /// The least room of one chart.
 const LEAST: (u16, u16) = (26, 8);
+/// The height from which points above each other are told apart.
+const COMFORTABLE: u16 = 11;
 /// More than this makes no chart better.
 const MOST: (u16, u16) = (64, 18);
 
@@ -37,12 +39,13 @@ pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, scroll: u16, loo
     }
 }
 
-/// Columns and rows of charts: as few columns as the height allows, so that they are wide.
+/// Columns and rows of charts: as few columns as a comfortable height allows, else the least, so that they are wide.
 fn grid(count: u16, area: Rect) -> (u16, u16) {
     let most_columns = (area.width / LEAST.0).clamp(1, count);
     let most_rows = (area.height / LEAST.1).max(1);
     let least_columns = (area.width / MOST.0).clamp(1, most_columns);
-    let columns = (least_columns..=most_columns).find(|columns| count.div_ceil(*columns) <= most_rows).unwrap_or(most_columns);
+    let of_height = |height: u16| (least_columns..=most_columns).find(|columns| count.div_ceil(*columns) <= area.height / height);
+    let columns = of_height(COMFORTABLE).or_else(|| of_height(LEAST.1)).unwrap_or(most_columns);
     (columns, count.div_ceil(columns).min(most_rows))
 }
 
@@ -58,7 +61,7 @@ fn slice(data: &SearchData, place: usize, dimension: &Dimension) -> Chart<'stati
     let importance = data.importances.iter().find(|(name, _)| *name == dimension.name);
     Chart {
         title: match importance {
-            Some((_, share)) => format!("{}  {:.0} %", one_line(&dimension.name), share * 100.0),
+            Some((_, share)) => format!("{}  {}", one_line(&dimension.name), percent(*share)),
             None => one_line(&dimension.name),
         },
         x: axis(dimension),
@@ -70,6 +73,11 @@ fn slice(data: &SearchData, place: usize, dimension: &Dimension) -> Chart<'stati
         ],
         empty: if data.best.is_some() { "in no finished trial" } else { "no trial has finished yet" },
     }
+}
+
+/// A share that is small is not none.
+fn percent(share: f64) -> String {
+    if share > 0.0 && share < 0.005 { "< 1 %".to_owned() } else { format!("{:.0} %", share * 100.0) }
 }
 
 fn is_choice(dimension: &Dimension) -> bool {
