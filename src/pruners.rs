@@ -2,8 +2,13 @@
 
 mod asha;
 pub mod conformance;
+mod interval;
 mod median;
 mod none;
+mod patient;
+mod percentile;
+mod threshold;
+mod wilcoxon;
 
 use std::collections::BTreeMap;
 
@@ -88,10 +93,10 @@ pub type BuildPruner = fn(&PolicySpec, Option<u64>) -> Result<Box<dyn Pruner>, P
 pub type PrunerEntry = Entry<BuildPruner>;
 
 /// All pruners.
-pub static PRUNERS: &[PrunerEntry] = &[asha::ENTRY, median::ENTRY, none::ENTRY];
+pub static PRUNERS: &[PrunerEntry] = &[asha::ENTRY, median::ENTRY, none::ENTRY, patient::ENTRY, percentile::ENTRY, threshold::ENTRY, wilcoxon::ENTRY];
 
 /// Names of the study file whose pruners are not built yet.
-pub static NOT_YET: &[&str] = &["hyperband", "percentile", "patient", "threshold", "wilcoxon", "pbt"];
+pub static NOT_YET: &[&str] = &["hyperband", "pbt"];
 
 static TABLE: Table<BuildPruner> = Table { kind: "pruner", entries: PRUNERS, not_yet: NOT_YET };
 
@@ -104,3 +109,6 @@ pub fn find(name: &str) -> Result<&'static PrunerEntry, UnknownPolicy> {
 pub fn resolve(name: &str, options: BTreeMap<String, serde_json::Value>) -> Result<PolicySpec, Vec<PolicyProblem>> {
     TABLE.resolve(name, options)
 }
+
+#[cfg(test)]
+mod tests;

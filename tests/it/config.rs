@@ -380,7 +380,7 @@ fn problems_of_samplers_and_pruners_are_explained() {
             ("[command]", "[sampler]\ntype = \"grid\"\npoints = 0\n[command]"),
             ("[command]", "[sampler]\ntype = \"random\"\npoints = 3\n[command]"),
             ("[command]", "[sampler]\nwarm_start = \"other\"\n[command]"),
-            ("[command]", "[pruner]\ntype = \"hyperband\"\n[command]"),
+            ("[command]", "[pruner]\ntype = \"pbt\"\n[command]"),
             ("[command]", "[pruner]\ntype = \"asha\"\n[command]"),
             ("[command]", "[pruner]\ntype = \"asha\"\nmax_resource = 27\nmode = \"pause\"\n[command]"),
             (

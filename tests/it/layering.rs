@@ -103,7 +103,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("strsim", &["arguments", "config", "policy", "query", "cli"]),
     ("blake3", &["seed", "samplers/start", "trainer", "export"]),
     ("tpe", &["samplers/tpe_independent"]),
-    ("libm", &["samplers/normal", "importance/ped_anova"]),
+    ("libm", &["samplers/normal", "importance/ped_anova", "pruners/wilcoxon"]),
     // Storage's suite makes journals at random, from fixed seeds.
     ("rand", &["seed", "importance", "samplers", "storage/conformance"]),
     ("rand_chacha", &["seed"]),

@@ -1,0 +1,162 @@
+//! The patience rule: a trial whose reports got worse for a while stops, if a second rule agrees.
+
+use super::percentile::PercentileRule;
+use super::wilcoxon::WilcoxonRule;
+use super::{Case, Pruner, PrunerEntry};
+use crate::metric::Score;
+use crate::policy::{OptionKind, OptionSpec};
+use crate::study::{Milestones, PolicySpec};
+use crate::verdict::{Reason, Verdict};
+
+pub(super) const ENTRY: PrunerEntry = PrunerEntry {
+    name: "patient",
+    aliases: &[],
+    summary: "stops a trial whose last reports are all worse than its best before them",
+    version: 1,
+    options: &[
+        OptionSpec {
+            name: "patience",
+            kind: OptionKind::Int { min: 0, max: i64::MAX },
+            default: "5",
+            summary: "reports that may be worse than the best before them; one more and the trial stops",
+        },
+        OptionSpec {
+            name: "min_delta",
+            kind: OptionKind::Float { min: 0.0, max: f64::INFINITY },
+            default: "0.0",
+            summary: "how much worse than the best a report may be and still count as equal",
+        },
+        OptionSpec {
+            name: "wrapped",
+            kind: OptionKind::Word(&["none", "median", "percentile", "wilcoxon"]),
+            default: "\"none\"",
+            summary: "a rule, with its defaults, that must say stop as well",
+        },
+    ],
+    build: |spec, _| Ok(Box::new(PatientRule::new(spec))),
+};
+
+/// Optuna's `PatientPruner`: the best of the last `patience + 1` reports against the best before them. Equal is not worse:
+/// a trial that stands still goes on.
+///
+/// One thing differs: NaN counts as worst (Optuna leaves it out), so that `patience + 1` NaN at the end stop a trial.
+pub struct PatientRule {
+    patience: u64,
+    min_delta: f64,
+    wrapped: Option<Box<dyn Pruner>>,
+}
+
+impl PatientRule {
+    /// From checked options.
+    pub fn new(spec: &PolicySpec) -> Self {
+        let wrapped: Option<Box<dyn Pruner>> = match spec.word("wrapped", "none") {
+            name @ "median" => Some(Box::new(PercentileRule::median(&PolicySpec::named(name)))),
+            name @ "percentile" => Some(Box::new(PercentileRule::new(&PolicySpec::named(name)))),
+            name @ "wilcoxon" => Some(Box::new(WilcoxonRule::new(&PolicySpec::named(name)))),
+            _ => None,
+        };
+        PatientRule { patience: spec.count("patience", 5), min_delta: spec.float("min_delta", 0.0).max(0.0), wrapped }
+    }
+}
+
+impl Pruner for PatientRule {
+    fn judge(&self, case: &Case<'_>) -> Verdict {
+        let Case { history, trial, step } = *case;
+        let reports = &trial.curve[..trial.curve.partition_point(|(at, _)| *at <= step)];
+        let last = usize::try_from(self.patience).unwrap_or(usize::MAX).saturating_add(1);
+        let Some(before) = reports.len().checked_sub(last).filter(|before| *before > 0) else { return Verdict::GO_ON };
+        let best = |reports: &[(u64, f64)]| reports.iter().map(|(_, value)| history.score(*value)).min();
+        let Some((best_before, best_since)) = best(&reports[..before]).zip(best(&reports[before..])) else { return Verdict::GO_ON };
+        let value = |score: Score| history.direction().loss(score.loss());
+        let border = history.score(history.direction().loss(best_before.loss() + self.min_delta));
+        let since = format!("{} of the last {last} reports", value(best_since));
+        let worse = if best_since.loss().is_nan() {
+            format!("the last {last} reports up to step {step} are NaN")
+        } else if best_since > border {
+            let delta = if self.min_delta > 0.0 { format!(" by more than {}", self.min_delta) } else { String::new() };
+            format!("the best value {since} up to step {step} is worse than {} before them{delta}", value(best_before))
+        } else {
+            let improved = format!("the best value {since} up to step {step} is not worse than {} before them", value(best_before));
+            return Verdict::Continue(Some(Reason(improved)));
+        };
+        match self.wrapped.as_ref().map(|wrapped| wrapped.judge(case)) {
+            None => Verdict::Stop(Reason(worse)),
+            Some(Verdict::Stop(Reason(second))) => Verdict::Stop(Reason(format!("{worse}, and {second}"))),
+            Some(mild) => mild,
+        }
+    }
+
+    fn milestones(&self, budget: Option<u64>) -> Milestones {
+        self.wrapped.as_ref().map_or(Milestones { every: Some(1), at: Vec::new() }, |wrapped| wrapped.milestones(budget))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::History;
+    use crate::metric::Direction;
+    use crate::params::Params;
+    use crate::pruners::conformance;
+    use crate::samplers::conformance::trial_of;
+    use crate::trial::{Trial, TrialState};
+
+    fn judge(spec: &PolicySpec, others: &[f64], values: &[f64], direction: Direction) -> Verdict {
+        let curve: Vec<(u64, f64)> = (1..).zip(values.iter().copied()).collect();
+        let constant = |(number, value): (u64, &f64)| Trial {
+            curve: (1..=10).map(|step| (step, *value)).collect(),
+            ..trial_of(number, Params::new(), TrialState::Complete, Some(*value))
+        };
+        let mut trials: Vec<Trial> = (0..).zip(others).map(constant).collect();
+        trials.push(Trial { curve, ..trial_of(others.len() as u64, Params::new(), TrialState::Running, None) });
+        let trial = trials.last().unwrap();
+        PatientRule::new(spec).judge(&Case { history: History::of(&trials, direction), trial, step: values.len() as u64 })
+    }
+
+    fn patience(patience: u64) -> PolicySpec {
+        ENTRY.defaults().with("patience", patience)
+    }
+
+    #[test]
+    fn every_wrapped_rule_holds_the_contract() {
+        for wrapped in ["median", "percentile", "wilcoxon"] {
+            assert_eq!(conformance::check(&ENTRY, &patience(1).with("wrapped", wrapped)), Ok(()));
+        }
+    }
+
+    #[test]
+    fn one_report_more_than_the_patience_must_be_worse_than_the_best_before() {
+        let word = |values: &[f64]| judge(&patience(1), &[], values, Direction::Minimize).word();
+        assert_eq!(word(&[1.0, 2.0]), "continue");
+        assert_eq!(word(&[1.0, 2.0, 1.0]), "continue");
+        assert_eq!(word(&[2.0, 1.0, 2.0]), "continue");
+        let stopped = judge(&patience(1), &[], &[1.0, 3.0, 2.0], Direction::Minimize);
+        let reason = "the best value 2 of the last 2 reports up to step 3 is worse than 1 before them";
+        assert_eq!(stopped, Verdict::Stop(Reason(reason.to_owned())));
+        assert_eq!(judge(&patience(1), &[], &[1.0, 3.0, 2.0], Direction::Maximize).word(), "continue");
+        assert_eq!(judge(&patience(0), &[], &[3.0, 2.0], Direction::Maximize).word(), "stop");
+    }
+
+    #[test]
+    fn a_difference_up_to_min_delta_is_borne() {
+        let spec = patience(0).with("min_delta", 0.5);
+        assert_eq!(judge(&spec, &[], &[1.0, 1.5], Direction::Minimize).word(), "continue");
+        assert_eq!(judge(&spec, &[], &[1.0, 1.75], Direction::Minimize).word(), "stop");
+        assert_eq!(judge(&spec, &[], &[1.0, 0.25], Direction::Maximize).word(), "stop");
+    }
+
+    #[test]
+    fn nan_is_worse_than_anything_before_it() {
+        assert_eq!(judge(&patience(1), &[], &[9.0, f64::NAN, f64::NAN], Direction::Minimize).word(), "stop");
+        assert_eq!(judge(&patience(1), &[], &[f64::NAN, f64::NAN, 9.0], Direction::Minimize).word(), "continue");
+    }
+
+    #[test]
+    fn the_wrapped_rule_must_agree() {
+        let spec = patience(0).with("wrapped", "median");
+        assert_eq!(judge(&spec, &[5.0; 5], &[1.0, 2.0], Direction::Minimize).word(), "continue");
+        let stopped = judge(&spec, &[0.5; 5], &[1.0, 2.0], Direction::Minimize);
+        assert!(stopped.reason().unwrap().0.ends_with("before them, and best value 1 is worse than the median 0.5 of 5 completed trials at step 2"));
+        assert_eq!(judge(&spec, &[0.5; 5], &[1.0, 1.0], Direction::Minimize).word(), "continue");
+    }
+}

@@ -1,0 +1,169 @@
+//! The percentile rule: a trial whose best report is worse than a percentile of the completed trials at that step stops.
+
+use super::interval::{INTERVAL_STEPS, Interval, N_WARMUP_STEPS};
+use super::{Case, Pruner, PrunerEntry};
+use crate::history::History;
+use crate::metric::Score;
+use crate::policy::{OptionKind, OptionSpec};
+use crate::study::{Milestones, PolicySpec};
+use crate::trial::TrialState;
+use crate::verdict::{Reason, Verdict};
+
+pub(super) const N_STARTUP_TRIALS: OptionSpec = OptionSpec {
+    name: "n_startup_trials",
+    kind: OptionKind::Int { min: 0, max: i64::MAX },
+    default: "5",
+    summary: "completed trials before any trial is stopped",
+};
+
+pub(super) const N_MIN_TRIALS: OptionSpec = OptionSpec {
+    name: "n_min_trials",
+    kind: OptionKind::Int { min: 1, max: i64::MAX },
+    default: "1",
+    summary: "completed trials with a report at the step that a judgement needs",
+};
+
+const PERCENTILE: OptionSpec = OptionSpec {
+    name: "percentile",
+    kind: OptionKind::Float { min: 0.0, max: 100.0 },
+    default: "25.0",
+    summary: "how many of a hundred trials are good enough to go on: 50 is the pruner `median`",
+};
+
+pub(super) const ENTRY: PrunerEntry = PrunerEntry {
+    name: "percentile",
+    aliases: &[],
+    summary: "stops a trial whose best report is not in the best quarter (`percentile`) of the completed trials at that step",
+    version: 1,
+    options: &[PERCENTILE, N_STARTUP_TRIALS, N_WARMUP_STEPS, INTERVAL_STEPS, N_MIN_TRIALS],
+    build: |spec, _| Ok(Box::new(PercentileRule::new(spec))),
+};
+
+/// Optuna's `PercentilePruner`: the trial's *best* report so far against a percentile of what *completed* trials reported
+/// at exactly this step. Trials that were stopped give no information.
+///
+/// Two things differ. A NaN among the others' reports counts as worst (Optuna leaves it out): a trial should not be
+/// stopped for being worse than the few that did not diverge. And a percentile between `inf` and `-inf` is the worse of
+/// the two instead of NaN.
+#[derive(Clone, Copy, Debug)]
+pub struct PercentileRule {
+    /// Of losses: 25 is the border of the best quarter.
+    percentile: f64,
+    startup_trials: u64,
+    interval: Interval,
+    min_trials: u64,
+}
+
+impl PercentileRule {
+    /// From checked options.
+    pub fn new(spec: &PolicySpec) -> Self {
+        PercentileRule {
+            percentile: spec.float("percentile", 25.0).clamp(0.0, 100.0),
+            startup_trials: spec.count("n_startup_trials", 5),
+            interval: Interval::new(spec),
+            min_trials: spec.count("n_min_trials", 1),
+        }
+    }
+
+    /// The rule at 50, from the other checked options.
+    pub fn median(spec: &PolicySpec) -> Self {
+        PercentileRule { percentile: 50.0, ..PercentileRule::new(spec) }
+    }
+}
+
+impl Pruner for PercentileRule {
+    fn judge(&self, case: &Case<'_>) -> Verdict {
+        let Case { history, trial, step } = *case;
+        let completed = || history.trials().iter().filter(|other| other.state == TrialState::Complete && other.number != trial.number);
+        // Optuna judges nothing before the first completed trial, even with `n_startup_trials` at 0.
+        if (completed().count() as u64) < self.startup_trials.max(1) || !self.interval.is_due(trial, step) {
+            return Verdict::GO_ON;
+        }
+        let Some(best) = history.best_until(trial, step) else { return Verdict::GO_ON };
+        let mut others: Vec<Score> = completed().filter_map(|other| history.score_at(other, step)).collect();
+        if best.loss().is_nan() {
+            return Verdict::Stop(Reason(format!("every value up to step {step} is NaN")));
+        }
+        if (others.len() as u64) < self.min_trials.max(1) {
+            return Verdict::GO_ON;
+        }
+        let border = percentile(&mut others, self.percentile, &history);
+        let value = |score: Score| history.direction().loss(score.loss());
+        #[expect(clippy::float_cmp, reason = "the very number that `median` sets")]
+        let name = if self.percentile == 50.0 {
+            format!("the median {}", value(border))
+        } else {
+            format!("{}, percentile {}", value(border), self.percentile)
+        };
+        let numbers = format!("{name} of {} completed trials at step {step}", others.len());
+        if best > border {
+            Verdict::Stop(Reason(format!("best value {} is worse than {numbers}", value(best))))
+        } else {
+            Verdict::Continue(Some(Reason(format!("best value {} is not worse than {numbers}", value(best)))))
+        }
+    }
+
+    fn milestones(&self, _budget: Option<u64>) -> Milestones {
+        self.interval.milestones()
+    }
+}
+
+/// The percentile of scores by linear interpolation, as `numpy.percentile`; of a border with no number between, the worse.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among the scores")]
+fn percentile(scores: &mut [Score], percentile: f64, history: &History<'_>) -> Score {
+    scores.sort_unstable();
+    let place = percentile / 100.0 * (scores.len() - 1) as f64;
+    let lower = scores[place.floor() as usize];
+    let upper = scores[(place.ceil() as usize).min(scores.len() - 1)];
+    let mean = lower.loss() * (1.0 - place.fract()) + upper.loss() * place.fract();
+    if place.fract() == 0.0 || lower == upper {
+        lower
+    } else if mean.is_nan() {
+        upper
+    } else {
+        history.score(history.direction().loss(mean))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Direction;
+    use crate::params::Params;
+    use crate::samplers::conformance::trial_of;
+    use crate::trial::Trial;
+
+    fn judge(percentile: f64, values: &[f64], own: f64, direction: Direction) -> Verdict {
+        let trial = |number, value, state| Trial { curve: vec![(1, value)], ..trial_of(number, Params::new(), state, Some(value)) };
+        let mut trials: Vec<Trial> = (0..).zip(values).map(|(number, value)| trial(number, *value, TrialState::Complete)).collect();
+        trials.push(trial(trials.len() as u64, own, TrialState::Running));
+        let rule = PercentileRule::new(&ENTRY.defaults().with("percentile", percentile).with("n_startup_trials", 1));
+        rule.judge(&Case { history: History::of(&trials, direction), trial: trials.last().unwrap(), step: 1 })
+    }
+
+    #[test]
+    fn the_border_of_the_best_quarter_is_interpolated_in_both_directions() {
+        let values = [4.0, 1.0, 3.0, 2.0];
+        assert_eq!(judge(25.0, &values, 1.75, Direction::Minimize).word(), "continue");
+        let stopped = judge(25.0, &values, 1.76, Direction::Minimize);
+        assert_eq!(stopped, Verdict::Stop(Reason("best value 1.76 is worse than 1.75, percentile 25 of 4 completed trials at step 1".to_owned())));
+        assert_eq!(judge(25.0, &values, 3.25, Direction::Maximize).word(), "continue");
+        assert_eq!(judge(25.0, &values, 3.24, Direction::Maximize).word(), "stop");
+    }
+
+    #[test]
+    fn at_0_only_the_best_goes_on_and_at_100_all_but_the_worst() {
+        let values = [2.0, 1.0];
+        assert_eq!(judge(0.0, &values, 1.0, Direction::Minimize).word(), "continue");
+        assert_eq!(judge(0.0, &values, 1.1, Direction::Minimize).word(), "stop");
+        assert_eq!(judge(100.0, &values, 2.0, Direction::Minimize).word(), "continue");
+        assert_eq!(judge(100.0, &values, 2.1, Direction::Minimize).word(), "stop");
+    }
+
+    #[test]
+    fn a_border_beside_nan_or_infinity_stops_nobody_it_should_not() {
+        assert_eq!(judge(75.0, &[1.0, f64::NAN], 9.0, Direction::Minimize).word(), "continue");
+        assert_eq!(judge(50.0, &[f64::NEG_INFINITY, f64::INFINITY], 9.0, Direction::Minimize).word(), "continue");
+        assert_eq!(judge(25.0, &[1.0, f64::NAN], f64::NAN, Direction::Maximize).word(), "stop");
+    }
+}

@@ -1,0 +1,195 @@
+//! The Wilcoxon rule: a trial that a signed-rank test finds worse than the best trial, step by step, stops.
+
+use super::{Case, Pruner, PrunerEntry};
+use crate::history::History;
+use crate::policy::{OptionKind, OptionSpec};
+use crate::study::{Milestones, PolicySpec};
+use crate::trial::Trial;
+use crate::verdict::{Reason, Verdict};
+
+pub(super) const ENTRY: PrunerEntry = PrunerEntry {
+    name: "wilcoxon",
+    aliases: &[],
+    summary: "stops a trial that a signed-rank test finds worse than the best trial at the same steps (folds, problems)",
+    version: 1,
+    options: &[
+        OptionSpec {
+            name: "p_threshold",
+            kind: OptionKind::Float { min: 0.0, max: 1.0 },
+            default: "0.1",
+            summary: "a trial stops when the test's p-value is below it: larger stops earlier",
+        },
+        OptionSpec {
+            name: "n_startup_steps",
+            kind: OptionKind::Int { min: 0, max: i64::MAX },
+            default: "2",
+            summary: "steps in common with the best trial that a judgement needs, at least 2",
+        },
+    ],
+    build: |spec, _| Ok(Box::new(WilcoxonRule::new(spec))),
+};
+
+/// Optuna's `WilcoxonPruner`: the trial's reports against those of the best completed trial at the same steps, by
+/// Wilcoxon's signed-rank test in one direction with split zeros (`scipy.stats.wilcoxon`, `zero_method="zsplit"`). For
+/// steps that are alike, such as folds or problems in random order. A trial whose mean report is as good as the best
+/// trial's goes on whatever the test says.
+///
+/// One thing differs: NaN and infinities, before which Optuna gives up, take the largest ranks; NaN is worst.
+#[derive(Clone, Copy, Debug)]
+pub struct WilcoxonRule {
+    p_threshold: f64,
+    startup_steps: u64,
+}
+
+impl WilcoxonRule {
+    /// From checked options.
+    pub fn new(spec: &PolicySpec) -> Self {
+        WilcoxonRule { p_threshold: spec.float("p_threshold", 0.1), startup_steps: spec.count("n_startup_steps", 2) }
+    }
+}
+
+impl Pruner for WilcoxonRule {
+    fn judge(&self, case: &Case<'_>) -> Verdict {
+        let Case { history, trial, step } = *case;
+        let others = history.trials().iter().filter(|other| other.number != trial.number);
+        let best =
+            others.filter_map(|other| history.final_score(other).map(|score| (score, other))).min_by_key(|(score, other)| (*score, other.number));
+        let Some((_, best)) = best else { return Verdict::GO_ON };
+        let own = &trial.curve[..trial.curve.partition_point(|(at, _)| *at <= step)];
+        let excess: Vec<f64> = own.iter().filter_map(|report| excess(&history, *report, best)).collect();
+        if (excess.len() as u64) < self.startup_steps.max(2) {
+            return Verdict::GO_ON;
+        }
+        let p = p_worse(&excess);
+        let (mean, best_mean) = (mean(own), mean(&best.curve));
+        let test = format!("p = {p:.4} at {} steps in common with the best trial {}", excess.len(), best.number);
+        let threshold = self.p_threshold;
+        if p >= threshold {
+            Verdict::Continue(Some(Reason(format!("{test} is not below {threshold}"))))
+        } else if history.score(mean) <= history.score(best_mean) {
+            Verdict::Continue(Some(Reason(format!("{test} is below {threshold}, but the mean {mean} is not worse than its {best_mean}"))))
+        } else {
+            Verdict::Stop(Reason(format!("{test} is below {threshold}, and the mean {mean} is worse than its {best_mean}")))
+        }
+    }
+
+    fn milestones(&self, _budget: Option<u64>) -> Milestones {
+        Milestones { every: Some(1), at: Vec::new() }
+    }
+}
+
+/// How much worse a report is than that of `best` at the same step; infinite beside NaN and infinities.
+fn excess(history: &History<'_>, (step, value): (u64, f64), best: &Trial) -> Option<f64> {
+    let (own, theirs) = (history.score(value), history.score_at(best, step)?);
+    Some(match own.cmp(&theirs) {
+        std::cmp::Ordering::Equal => 0.0,
+        _ if own.loss().is_finite() && theirs.loss().is_finite() => own.loss() - theirs.loss(),
+        std::cmp::Ordering::Greater => f64::INFINITY,
+        std::cmp::Ordering::Less => f64::NEG_INFINITY,
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the number of reports")]
+fn mean(reports: &[(u64, f64)]) -> f64 {
+    reports.iter().map(|(_, value)| value).sum::<f64>() / reports.len() as f64
+}
+
+/// The p-value of the signed-rank test against "not larger than zero", for at least one difference, none of them NaN. As in
+/// scipy 1.16: exact for up to 13 differences, and for up to 50 without ties and zeros; else by the normal distribution,
+/// corrected for ties.
+#[expect(clippy::cast_precision_loss, reason = "counts of differences")]
+fn p_worse(differences: &[f64]) -> f64 {
+    let mut sorted = differences.to_vec();
+    sorted.sort_unstable_by(|a, b| a.abs().total_cmp(&b.abs()));
+    // Twice the ranks are whole numbers: those of equals are the middle of their places.
+    let mut doubled_ranks: Vec<(f64, usize)> = Vec::with_capacity(sorted.len());
+    let (mut ties, mut place) = (0.0, 0);
+    for equals in sorted.chunk_by(|a, b| a.abs().total_cmp(&b.abs()).is_eq()) {
+        let count = equals.len() as f64;
+        ties += count.powi(3) - count;
+        doubled_ranks.extend(equals.iter().map(|difference| (*difference, 2 * place + 1 + equals.len())));
+        place += equals.len();
+    }
+    let (zeros, others): (Vec<_>, Vec<_>) = doubled_ranks.into_iter().partition(|(difference, _)| *difference == 0.0);
+    let positive: usize = others.iter().filter(|(difference, _)| *difference > 0.0).map(|(_, rank)| rank).sum();
+    let count = sorted.len();
+    if count <= 13 || (count <= 50 && ties == 0.0 && zeros.is_empty()) {
+        // Half of the zeros' ranks is on each side of the comparison.
+        let ranks: Vec<usize> = others.iter().map(|(_, rank)| *rank).collect();
+        return share_of_sums_from(&ranks, positive);
+    }
+    let split = zeros.iter().map(|(_, rank)| *rank).sum::<usize>() as f64 / 2.0;
+    let (statistic, count) = ((positive as f64 + split) / 2.0, count as f64);
+    let mean = count * (count + 1.0) / 4.0;
+    let deviation = ((count * (count + 1.0) * (2.0 * count + 1.0) - ties / 2.0) / 24.0).sqrt();
+    0.5 * libm::erfc((statistic - mean) / deviation / std::f64::consts::SQRT_2)
+}
+
+/// The share of all subsets of `ranks` whose sum is at least `least`.
+fn share_of_sums_from(ranks: &[usize], least: usize) -> f64 {
+    let mut shares = vec![0.0; ranks.iter().sum::<usize>() + 1];
+    shares[0] = 1.0;
+    for rank in ranks {
+        for sum in (0..shares.len()).rev() {
+            let with: f64 = if sum >= *rank { shares[sum - rank] } else { 0.0 };
+            shares[sum] = (shares[sum] + with) / 2.0;
+        }
+    }
+    shares[least.min(shares.len() - 1)..].iter().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Direction;
+    use crate::params::Params;
+    use crate::samplers::conformance::trial_of;
+    use crate::trial::TrialState;
+
+    fn judge(best: &[f64], own: &[f64], direction: Direction) -> Verdict {
+        let curve = |values: &[f64]| -> Vec<(u64, f64)> { (1..).zip(values.iter().copied()).collect() };
+        let trials = [
+            Trial { curve: curve(best), ..trial_of(0, Params::new(), TrialState::Complete, Some(0.0)) },
+            Trial { curve: curve(own), ..trial_of(1, Params::new(), TrialState::Running, None) },
+        ];
+        let case = Case { history: History::of(&trials, direction), trial: &trials[1], step: own.len() as u64 };
+        WilcoxonRule::new(&ENTRY.defaults()).judge(&case)
+    }
+
+    /// `scipy.stats.wilcoxon(d, alternative="greater", zero_method="zsplit").pvalue`.
+    #[test]
+    fn p_values_are_those_of_tables() {
+        let close = |differences: &[f64], p: f64| assert!((p_worse(differences) - p).abs() < 1e-12, "{differences:?}: {}", p_worse(differences));
+        close(&[1.0, 2.0, 3.0, 4.0], 1.0 / 16.0);
+        close(&[-1.0, 2.0, 3.0, 4.0], 2.0 / 16.0);
+        close(&[0.0, 0.0], 1.0);
+        close(&[1.0, 1.0, -1.0], 0.5);
+        close(&[-1.0, -2.0], 1.0);
+    }
+
+    #[test]
+    fn four_worse_steps_stop_a_trial_and_three_do_not() {
+        let best = [1.0, 2.0, 3.0, 4.0, 5.0];
+        assert_eq!(judge(&best, &[1.1, 2.2, 9.0], Direction::Minimize).word(), "continue");
+        let stopped = judge(&best, &[1.5, 3.0, 9.0, 10.5], Direction::Minimize);
+        let reason = "p = 0.0625 at 4 steps in common with the best trial 0 is below 0.1, and the mean 6 is worse than its 3";
+        assert_eq!(stopped, Verdict::Stop(Reason(reason.to_owned())));
+        assert_eq!(judge(&best, &[1.5, 3.0, 9.0, 10.5], Direction::Maximize).word(), "continue");
+    }
+
+    #[test]
+    fn a_trial_whose_mean_is_as_good_goes_on() {
+        let verdict = judge(&[1.0, 2.0, 3.0, 4.0, 50.0], &[1.5, 3.0, 9.0, 10.5], Direction::Minimize);
+        let reason = "p = 0.0625 at 4 steps in common with the best trial 0 is below 0.1, but the mean 6 is not worse than its 12";
+        assert_eq!(verdict, Verdict::Continue(Some(Reason(reason.to_owned()))));
+    }
+
+    #[test]
+    fn nan_and_infinities_rank_as_the_largest_differences() {
+        let nan = [f64::NAN; 4];
+        assert_eq!(judge(&[1.0; 4], &nan, Direction::Maximize).word(), "stop");
+        assert_eq!(judge(&nan, &[1.0; 4], Direction::Minimize).word(), "continue");
+        assert_eq!(judge(&nan, &nan, Direction::Minimize).word(), "continue");
+        assert_eq!(judge(&[1.0; 4], &[f64::INFINITY; 4], Direction::Minimize).word(), "stop");
+    }
+}
