@@ -48,7 +48,7 @@ pub enum ExportError {
         path: PathBuf,
     },
     /// A file could not be read or written.
-    #[error("cannot {doing} `{}`", path.display())]
+    #[error("cannot {doing} `{}`: check its permissions and the space left, or export to another directory", path.display())]
     Io {
         /// What was being done.
         doing: &'static str,
@@ -59,7 +59,7 @@ pub enum ExportError {
         source: std::io::Error,
     },
     /// Something could not be put into words (TOML or JSON).
-    #[error("cannot write `{file}`: {why}")]
+    #[error("cannot write `{file}`: {why}; please report it, and `hpsearch export-data STUDY` takes the tables meanwhile")]
     Format {
         /// The file's name.
         file: &'static str,

@@ -98,7 +98,7 @@ pub enum SamplerError {
         why: String,
     },
     /// Its arithmetic failed.
-    #[error("sampler `{sampler}` failed: {why}")]
+    #[error("sampler `{sampler}` failed: {why}; another `name` in `[sampler]` goes on with the same trials")]
     Internal {
         /// Its name.
         sampler: &'static str,

@@ -170,7 +170,10 @@ pub struct StoredRequest {
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// Another process holds the study.
-    #[error("study `{study}` is being run by process {} on {} (since {since:?})", holder.pid, holder.host)]
+    #[error(
+        "study `{study}` is being run by process {} on {}: `hpsearch watch {study}` shows it, `hpsearch stop {study}` ends that run",
+        holder.pid, holder.host
+    )]
     Busy {
         /// Its name.
         study: String,
@@ -180,19 +183,19 @@ pub enum StorageError {
         since: Timestamp,
     },
     /// The lease was taken over: whoever holds this one must stop writing.
-    #[error("the lease on study {} was taken over by another process: this one writes no more", study.0)]
+    #[error("the lease on study {} was taken over by another process, and this one writes no more: `hpsearch ls` shows who has it; the next run goes on from what is stored", study.0)]
     Fenced {
         /// Which study.
         study: StudyId,
     },
     /// A study with this name exists.
-    #[error("a study called `{name}` exists already")]
+    #[error("a study called `{name}` exists already: choose another name, or go on with that one by `hpsearch run`")]
     Exists {
         /// The name.
         name: String,
     },
     /// A trial out of order: numbers are given one after the other.
-    #[error("trial {trial} cannot be created now: the next number is {expected}")]
+    #[error("trial {trial} cannot be created now: the next number is {expected}; run the command again, and report it if this comes back")]
     OutOfOrder {
         /// The number of the event.
         trial: TrialNumber,
@@ -200,13 +203,13 @@ pub enum StorageError {
         expected: TrialNumber,
     },
     /// There is no such study.
-    #[error("there is no study {} in the store", study.0)]
+    #[error("there is no study {} in the store: `hpsearch ls` lists those that are", study.0)]
     NoStudy {
         /// Which.
         study: StudyId,
     },
     /// There is no such trial.
-    #[error("the study has no trial {trial}")]
+    #[error("the study has no trial {trial}: `hpsearch trials --sort number` lists those it has")]
     NoTrial {
         /// Which.
         trial: TrialNumber,
@@ -254,7 +257,7 @@ pub enum StorageError {
         kind: String,
     },
     /// Something stored cannot be read back.
-    #[error("the store holds something unreadable in {place}: {why}")]
+    #[error("the store holds something unreadable in {place}: {why}; keep a copy of it, and see what `hpsearch doctor` says")]
     Corrupt {
         /// Table and row.
         place: String,
@@ -322,7 +325,9 @@ pub enum StorageError {
         source: rusqlite::Error,
     },
     /// SQLite says something else.
-    #[error("the store `{path}` failed while {doing}; what was written before is safe")]
+    #[error(
+        "the store `{path}` failed while {doing}; what was written before is safe: run the same command again, and `hpsearch doctor` if it fails again"
+    )]
     Sqlite {
         /// The file.
         path: String,
@@ -377,6 +382,8 @@ pub trait StorageReader: Send {
     fn reports(&self, study: StudyId, trial: TrialNumber) -> Result<Vec<(String, u64, f64)>, StorageError>;
     /// The journal after `seq`, at most `limit` events.
     fn events_after(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError>;
+    /// The last `limit` journal entries before a place, in order: a journal is read from its end without its beginning.
+    fn events_before(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError>;
     /// Microseconds that runners spent on the study and, if one runs, when it began.
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError>;
     /// Whether anything was committed by anyone since the last call.

@@ -100,7 +100,7 @@ pub enum TuiError {
     #[error("the terminal cannot show the leaderboard; `--plain` prints lines instead")]
     Terminal(#[source] io::Error),
     /// The store cannot be read.
-    #[error("the study cannot be read")]
+    #[error("the study cannot be read: `hpsearch doctor` looks at the store")]
     Storage(#[from] StorageError),
     /// A panic of the thread that reads the store; its message was printed.
     #[error("reading the store failed; please report the message above")]

@@ -113,6 +113,14 @@ impl StudyView {
         value_step(self.rule, self.direction, trial)
     }
 
+    /// Puts trials without anything where those before `number` would be: for a fold that begins late, and of which
+    /// nothing is asked about earlier trials.
+    pub fn stand_in_before(&mut self, number: TrialNumber, at: Timestamp) {
+        for earlier in self.trials.len() as u64..number.0 {
+            self.create(at, TrialNumber(earlier), crate::params::Params::new(), crate::trial::Origin::Asked);
+        }
+    }
+
     /// Takes one event in. Events about trials that do not exist are ignored: a journal read in part stays readable.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         match event {

@@ -106,7 +106,7 @@ fn a_ladder_that_is_too_long_concludes_with_its_best_trial() {
     assert_eq!(say(&mut session, r#"{"cmd":"ask"}"#), json!({ "resume": 0, "until": null }));
     say(&mut session, r#"{"cmd":"tell","id":0,"value":0}"#);
     assert_eq!(say(&mut session, r#"{"cmd":"ask"}"#)["done"], true);
-    assert_eq!(refusal(&mut session, r#"{"cmd":"tell","id":1,"value":0}"#), "trial 1 is pruned already");
+    assert_eq!(refusal(&mut session, r#"{"cmd":"tell","id":1,"value":0}"#), "trial 1 is pruned already: `ask` gives another one");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_value_told_twice_and_an_id_that_was_never_given_are_refused_and_the_session
         Some("`id` must be a whole number of at least 0")
     );
     say(&mut session, r#"{"cmd":"tell","id":0,"value":1}"#);
-    assert_eq!(refusal(&mut session, r#"{"cmd":"tell","id":0,"value":2}"#), "trial 0 is complete already");
+    assert_eq!(refusal(&mut session, r#"{"cmd":"tell","id":0,"value":2}"#), "trial 0 is complete already: `ask` gives another one");
     assert_eq!(refusal(&mut session, r#"{"cmd":"report","id":0,"step":1,"value":2}"#), "trial 0 is complete: it reports no more");
     assert_eq!(say(&mut session, r#"{"cmd":"best"}"#)["value"], 1.0);
     assert_eq!(say(&mut session, r#"{"cmd":"ask"}"#)["id"], 1);

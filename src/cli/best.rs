@@ -10,7 +10,7 @@ use super::OutputForm;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::named_study;
-use super::trial_json::{TrialJson, VERSION};
+use super::trial_json::{NoteJson, TrialJson, VERSION};
 use crate::checkpoint::Checkpoint;
 use crate::device::Device;
 use crate::metric::{Metrics, Number};
@@ -54,6 +54,8 @@ struct BestTrialJson {
     reason: Option<String>,
     metrics: Metrics,
     checkpoint: Option<String>,
+    tags: Vec<String>,
+    notes: Vec<NoteJson>,
 }
 
 /// Prints the best trial.
@@ -89,9 +91,9 @@ pub fn checkpoint_of_value(trial: &Trial, step: Option<u64>) -> Option<&Checkpoi
 }
 
 fn json(trial: &Trial, metrics: Metrics, step: Option<u64>) -> BestTrialJson {
-    let TrialJson { number, state, value, last_value, last_step, params, device, seconds, attempts, reason } = TrialJson::from(trial);
+    let TrialJson { number, state, value, last_value, last_step, params, device, seconds, attempts, reason, tags, notes } = TrialJson::from(trial);
     let checkpoint = checkpoint_of_value(trial, step).map(|checkpoint| checkpoint.path.display().to_string());
-    BestTrialJson { number, state, value, last_value, last_step, params, device, seconds, attempts, reason, metrics, checkpoint }
+    BestTrialJson { number, state, value, last_value, last_step, params, device, seconds, attempts, reason, metrics, checkpoint, tags, notes }
 }
 
 /// Parameters as TOML; everything else as comments, so that the output is a TOML file.

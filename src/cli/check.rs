@@ -83,7 +83,10 @@ impl From<SlotsError> for Failure {
 
 impl From<ErrandError> for Failure {
     fn from(error: ErrandError) -> Self {
-        let exit = if matches!(error, ErrandError::Start { .. }) { Exit::Internal } else { Exit::Usage };
-        Failure::new(exit, error)
+        match error {
+            ErrandError::Start { .. } => Failure::new(Exit::Internal, error),
+            // The worker's sentence says what to change where it knows.
+            ErrandError::Failed(_) => Failure::new(Exit::Usage, error).help("change what it names and run the command again"),
+        }
     }
 }

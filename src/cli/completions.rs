@@ -67,7 +67,9 @@ const VARIABLE: &str = "HPSEARCH_COMPLETE";
 pub fn completions(arguments: &CompletionsArguments, console: &mut Console) -> Result<Exit, Failure> {
     let shells = Shells::builtins();
     let name = arguments.shell.name();
-    let shell = shells.completer(name).ok_or_else(|| Failure::new(Exit::Internal, format!("completions for {name} are not known")))?;
+    let shell = shells.completer(name).ok_or_else(|| {
+        Failure::new(Exit::Internal, format!("completions for {name} are not known")).help("`hpsearch completions --help` lists the shells")
+    })?;
     shell.write_registration(VARIABLE, "hpsearch", "hpsearch", "hpsearch", &mut console.out)?;
     Ok(Exit::Done)
 }

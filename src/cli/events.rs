@@ -17,8 +17,9 @@ use crate::query::{Filter, SortKey, TrialQuery};
 use crate::reporters::journal::Journal;
 use crate::reporters::wording::HolderLife;
 use crate::reporters::{Happening, reporter};
-use crate::storage::{StorageReader, StudyId, StudySummary};
-use crate::trial::TrialNumber;
+use crate::storage::{OutcomeCursor, StorageReader, StudyId, StudySummary};
+use crate::time::Timestamp;
+use crate::trial::{TrialNumber, TrialState};
 use crate::view::StudyView;
 
 /// What `hpsearch events` is told.
@@ -101,6 +102,51 @@ struct Teller {
 }
 
 impl Teller {
+    /// Steps over what the last `limit` lines do not speak of. Folding 100,000 trials takes seconds, and a line speaks of
+    /// its own trial and of the best before it only.
+    fn begin_late(&mut self, reader: &dyn StorageReader, study: StudyId, limit: usize, follow: bool) -> Result<(), Failure> {
+        if !matches!(self.wanted, Wanted::All) {
+            return Ok(());
+        }
+        let mut page = reader.events_before(study, Seq(i64::MAX), limit.max(1) as u64)?;
+        let Some((mut begin, ..)) = page.first().cloned() else { return Ok(()) };
+        if self.form == OutputForm::Json {
+            self.seq = Seq(begin.0 - 1);
+            return Ok(());
+        }
+        // What is added later may speak of any trial.
+        if follow {
+            return Ok(());
+        }
+        // The fold begins where the oldest trial of these lines was created: by place, as clocks may go back.
+        let mut unborn: BTreeSet<TrialNumber> = page.iter().filter_map(|(_, _, event)| event.trial()).collect();
+        let (mut created, mut ended) = (BTreeSet::new(), BTreeSet::new());
+        loop {
+            for (_, _, event) in &page {
+                let _is_new = match event {
+                    Event::TrialCreated { trial, .. } => created.insert(*trial) && unborn.remove(trial),
+                    Event::TrialFinished { trial, .. } => ended.insert(*trial),
+                    _ => false,
+                };
+            }
+            if unborn.is_empty() {
+                break;
+            }
+            page = reader.events_before(study, begin, PAGE)?;
+            let Some((first, ..)) = page.first() else { return Ok(()) };
+            begin = *first;
+        }
+        self.seq = Seq(begin.0 - 1);
+        if let Some(first) = created.first() {
+            self.view.stand_in_before(*first, Timestamp(0));
+        }
+        // A trial whose value was taken back by `hpsearch continue` before all these lines no longer counts as a best one.
+        let (outcomes, _) = reader.outcomes(study, OutcomeCursor::default())?;
+        let before = outcomes.iter().filter(|outcome| outcome.state == TrialState::Complete && !ended.contains(&outcome.number));
+        before.filter_map(|outcome| outcome.value).for_each(|value| self.journal.know(self.view.direction(), value));
+        Ok(())
+    }
+
     /// Hands out the lines about what was not read yet.
     fn read(&mut self, reader: &dyn StorageReader, study: StudyId, mut take: impl FnMut(String) -> Result<(), Failure>) -> Result<(), Failure> {
         self.wanted.refresh(reader, study)?;
@@ -148,6 +194,7 @@ pub fn events(arguments: &EventsArguments, console: &mut Console) -> Result<Exit
             Ok(writeln!(console.out, "{line}")?)
         })?,
         Some(limit) => {
+            teller.begin_late(&reader, study.id, limit, arguments.follow)?;
             let mut last = VecDeque::new();
             teller.read(&reader, study.id, |line| {
                 last.push_back(line);

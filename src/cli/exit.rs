@@ -119,13 +119,17 @@ impl fmt::Display for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe { Failure::ReaderGone } else { Failure::new(Exit::Internal, error) }
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Failure::ReaderGone;
+        }
+        Failure::new(Exit::Internal, error)
+            .help("see that the disk has space and that the files named may be read and written, then run the command again")
     }
 }
 
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
-        Failure::new(Exit::Internal, error)
+        Failure::new(Exit::Internal, error).help("run the command again with the hpsearch that wrote the data; please report it if this stays")
     }
 }
 
@@ -150,7 +154,8 @@ impl From<TuiError> for Failure {
     fn from(error: TuiError) -> Self {
         match error {
             TuiError::Storage(error) => Failure::from(error),
-            TuiError::Terminal(_) | TuiError::Loader => Failure::new(Exit::Internal, error),
+            TuiError::Terminal(_) => Failure::new(Exit::Internal, error),
+            TuiError::Loader => Failure::new(Exit::Internal, error).help("`hpsearch trials` prints the same table without a screen"),
         }
     }
 }
@@ -168,6 +173,64 @@ mod tests {
             failure.to_string(),
             "error: `runs/hpsearch.db` cannot be used for a store: choose another place with `--store PATH`\n  caused by: input/output error\nhelp: try again\n"
         );
+    }
+
+    #[test]
+    fn every_error_of_a_store_an_export_or_a_runner_names_a_next_step() {
+        use crate::export::ExportError;
+        use crate::runner::RunnerError;
+        use crate::storage::{Holder, StudyId};
+        use crate::time::Timestamp;
+        use crate::trial::TrialNumber;
+
+        let (path, why) = (|| "runs/hpsearch.db".to_owned(), || "a byte is wrong".to_owned());
+        let system = || io::Error::other("input/output error");
+        let sqlite = || rusqlite::Error::InvalidQuery;
+        let holder = Holder { pid: 7, pid_started: 1, host: "here".into() };
+        let doing = "read";
+        let failures: Vec<Failure> = vec![
+            StorageError::Busy { study: "s".into(), holder, since: Timestamp(0) }.into(),
+            StorageError::Fenced { study: StudyId(1) }.into(),
+            StorageError::Exists { name: "s".into() }.into(),
+            StorageError::OutOfOrder { trial: TrialNumber(3), expected: TrialNumber(2) }.into(),
+            StorageError::NoStudy { study: StudyId(1) }.into(),
+            StorageError::NoTrial { trial: TrialNumber(3) }.into(),
+            StorageError::NotAStore { path: path(), why: why() }.into(),
+            StorageError::Newer { path: path(), found: 9, known: 2 }.into(),
+            StorageError::NetworkFileSystem { path: path(), kind: "nfs".into() }.into(),
+            StorageError::Corrupt { place: "table `event`".into(), why: why() }.into(),
+            StorageError::Missing { path: path() }.into(),
+            StorageError::DiskFull { path: path(), doing, source: sqlite() }.into(),
+            StorageError::NotUsable { path: path(), doing, source: sqlite() }.into(),
+            StorageError::Damaged { path: path(), doing, source: sqlite() }.into(),
+            StorageError::Locked { path: path(), doing, seconds: 5, source: sqlite() }.into(),
+            StorageError::Sqlite { path: path(), doing, source: sqlite() }.into(),
+            StorageError::Io { path: path(), source: system() }.into(),
+            ExportError::Damaged { path: "c".into(), why: why() }.into(),
+            ExportError::Occupied { path: "c".into() }.into(),
+            ExportError::Io { doing, path: "c".into(), source: system() }.into(),
+            ExportError::Format { file: "best.toml", why: why() }.into(),
+            RunnerError::System { doing: "listen for signals", source: system() }.into(),
+            TuiError::Terminal(system()).into(),
+            TuiError::Loader.into(),
+            system().into(),
+        ];
+        for failure in failures {
+            let said = failure.to_string();
+            let steps = [
+                "help: ",
+                "`hpsearch ",
+                "`--",
+                "choose another",
+                "to another directory",
+                "use a newer",
+                "run the same command again",
+                "keep a copy",
+                "run the command again",
+            ];
+            assert!(steps.iter().any(|step| said.contains(step)), "no next step in: {said}");
+            assert!(!said.contains("Timestamp("), "{said}");
+        }
     }
 
     #[test]

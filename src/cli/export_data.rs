@@ -145,7 +145,9 @@ fn form_of(path: &Path) -> Option<Format> {
 /// Writes a file beside its place and renames it there when it is complete: nobody sees half of it, and a failure leaves
 /// what was there.
 fn whole_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<u64, Failure>) -> Result<u64, Failure> {
-    let name = path.file_name().ok_or_else(|| Failure::usage(format!("`{}` is no name of a file", path.display())))?;
+    let name = path
+        .file_name()
+        .ok_or_else(|| Failure::usage(format!("`{}` is no name of a file", path.display())).help("name the file itself: `-o trials.csv`"))?;
     let mut beside = std::ffi::OsString::from(".");
     beside.push(name);
     beside.push(format!(".{}.partial", std::process::id()));
@@ -308,6 +310,6 @@ fn line(out: &mut dyn Write, line: &impl Serialize) -> Result<(), Failure> {
 fn csv_failure(error: csv::Error) -> Failure {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => Failure::from(error),
-        other => Failure::new(Exit::Internal, format!("a row cannot be written: {other:?}")),
+        other => Failure::new(Exit::Internal, format!("a row cannot be written: {other:?}")).help("`-o FILE.jsonl` takes any row; please report it"),
     }
 }

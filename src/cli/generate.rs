@@ -60,7 +60,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Prints the prompt and, as it comes, what the model adds.
 pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let device: Device = arguments.device.parse().map_err(|error| Failure::new(Exit::Usage, error))?;
+    let device: Device = arguments.device.parse().map_err(|error| Failure::new(Exit::Usage, error).help("`hpsearch devices` lists what is here"))?;
     let directory = std::path::absolute(&arguments.directory)?;
     if !directory.join("model.safetensors").is_file() {
         return Err(Failure::usage(format!("`{}` holds no model", arguments.directory.display())).help("`hpsearch export STUDY -o DIR` writes one"));

@@ -43,7 +43,7 @@ fn only(reader: &dyn StorageReader) -> Result<StudySummary, Failure> {
         (None, _) => Err(Failure::usage("the store holds no study yet").help("`hpsearch run study.toml` starts one")),
         (Some(last), false) => {
             studies.push(last);
-            Err(Failure::usage("the store holds several studies: say which").help(format!("there are {}", names(&studies))))
+            Err(Failure::usage("the store holds several studies: say which").help(format!("there are {}: name one behind the verb", names(&studies))))
         }
     }
 }

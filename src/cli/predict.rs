@@ -32,7 +32,7 @@ const SHOWN: f64 = 0.05;
 
 /// Predicts them.
 pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let device: Device = arguments.device.parse().map_err(|error| Failure::new(Exit::Usage, error))?;
+    let device: Device = arguments.device.parse().map_err(|error| Failure::new(Exit::Usage, error).help("`hpsearch devices` lists what is here"))?;
     let texts = if arguments.texts.is_empty() { io::stdin().lock().lines().collect::<Result<Vec<_>, _>>()? } else { arguments.texts.clone() };
     let directory = std::path::absolute(&arguments.directory)?;
     if !directory.join("model.safetensors").is_file() {

@@ -240,7 +240,7 @@ fn on_screen(
         let inputs = match inputs_rx.recv() {
             Ok(Ok(inputs)) => inputs,
             Ok(Err(error)) => return Err(Failure::from(error)),
-            Err(_) => return Err(Failure::new(Exit::Internal, "the runner ended before it began")),
+            Err(_) => return Err(Failure::new(Exit::Internal, "the runner ended before it began").help(AGAIN)),
         };
         let signals = SignalWatch::start(inputs.clone()).map_err(|source| RunnerError::System { doing: "listen for signals", source })?;
         let store = console.store.clone();
@@ -259,9 +259,9 @@ fn on_screen(
             // Without a screen nobody could stop it any more: it is left in order.
             Ok(TuiExit::Gone) | Err(_) => drop(inputs.send(Input::Interrupt)),
         }
-        let outcome = running.join().map_err(|_| Failure::new(Exit::Internal, "the runner panicked; run again to go on"))?;
+        let outcome = running.join().map_err(|_| Failure::new(Exit::Internal, "the runner panicked").help(AGAIN))?;
         left?;
-        let outcome = outcome.ok_or_else(|| Failure::new(Exit::Internal, "the runner did not start"))?;
+        let outcome = outcome.ok_or_else(|| Failure::new(Exit::Internal, "the runner did not start").help(AGAIN))?;
         Ok((outcome?, signals.received()))
     })
 }
@@ -314,7 +314,7 @@ fn conclude(
             }
             Ok(if signal == Some(SIGTERM) { Exit::Terminated } else { Exit::Interrupted })
         }
-        Outcome::Broken(reason) => Err(Failure::new(Exit::Internal, reason.clone())),
+        Outcome::Broken(reason) => Err(Failure::new(Exit::Internal, reason.clone()).help(AGAIN)),
     }
 }
 
@@ -323,12 +323,15 @@ fn store_option(console: &Console) -> String {
     if console.store == Path::new(DEFAULT_STORE) { String::new() } else { format!(" --store {}", console.store.display()) }
 }
 
+/// After a mistake that is not the user's.
+const AGAIN: &str = "what was written is safe: the same command goes on; `hpsearch doctor` looks at the machine and the store if it fails again";
+
 impl From<RunnerError> for Failure {
     fn from(error: RunnerError) -> Self {
         match error {
             RunnerError::Storage(error) => Failure::from(error),
-            RunnerError::Engine(error) => Failure::new(Exit::Usage, error),
-            RunnerError::System { .. } => Failure::new(Exit::Internal, error),
+            RunnerError::Engine(error) => Failure::new(Exit::Usage, error).help("`hpsearch check FILE` looks at the study file without running it"),
+            RunnerError::System { .. } => Failure::new(Exit::Internal, error).help(AGAIN),
         }
     }
 }

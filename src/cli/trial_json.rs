@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::show::instant;
 use crate::device::Device;
 use crate::metric::Number;
 use crate::params::Params;
@@ -61,6 +62,19 @@ pub struct TrialJson {
     pub attempts: u32,
     /// Why it is in its state.
     pub reason: Option<String>,
+    /// Its user's words for it.
+    pub tags: Vec<String>,
+    /// What its user wrote about it, oldest first.
+    pub notes: Vec<NoteJson>,
+}
+
+/// One note.
+#[derive(Clone, Debug, Serialize)]
+pub struct NoteJson {
+    /// When it was written.
+    pub at: String,
+    /// The note.
+    pub text: String,
 }
 
 impl From<&Trial> for TrialJson {
@@ -76,6 +90,8 @@ impl From<&Trial> for TrialJson {
             seconds: seconds(trial.busy_micros),
             attempts: trial.attempts,
             reason: trial.reason.clone(),
+            tags: trial.tags.clone(),
+            notes: trial.notes.iter().map(|note| NoteJson { at: instant(note.at), text: note.text.clone() }).collect(),
         }
     }
 }

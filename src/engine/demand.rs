@@ -44,7 +44,7 @@ pub enum TellError {
         number: TrialNumber,
     },
     /// It was told before.
-    #[error("trial {number} is {} already", state.as_str())]
+    #[error("trial {number} is {} already: `ask` gives another one", state.as_str())]
     Finished {
         /// Its number.
         number: TrialNumber,

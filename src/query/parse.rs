@@ -26,7 +26,7 @@ pub enum FilterError {
         suggestion: Option<String>,
     },
     /// A comparison without a number.
-    #[error("`{name}` is compared with a number, not with `{text}`")]
+    #[error("`{name}` is compared with a number, not with `{text}`: write for example `{name}>0.5`")]
     NotANumber {
         /// What is compared.
         name: String,
@@ -54,7 +54,7 @@ pub enum FilterError {
         value: String,
     },
     /// A quote that does not end.
-    #[error("a quote is not closed in `{term}`")]
+    #[error("a quote is not closed in `{term}`: write `\"` at its end too")]
     OpenQuote {
         /// The rest of the filter.
         term: String,

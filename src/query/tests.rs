@@ -139,11 +139,11 @@ fn errors_say_what_is_wrong_and_what_to_write() {
         ("eval_los<1", "`eval_los` is no parameter or metric; did you mean `eval_loss`?"),
         ("zzzz=1", "`zzzz` is no parameter or metric"),
         ("state:prunned", "`prunned` is no state; did you mean `pruned`? there are queued, running, paused, complete, pruned, failed and finished"),
-        ("value>high", "`value` is compared with a number, not with `high`"),
+        ("value>high", "`value` is compared with a number, not with `high`: write for example `value>0.5`"),
         ("value>", "`value>` lacks its value: write `value>VALUE`"),
         (">5", "`>5` lacks the name of a parameter or metric: write `NAME>5`"),
         ("optim>adamw", "`optim` has no order: write `optim=adamw` or `optim!=adamw`"),
-        ("reason:\"out of", "a quote is not closed in `\"out of`"),
+        ("reason:\"out of", "a quote is not closed in `\"out of`: write `\"` at its end too"),
     ] {
         assert_eq!(Filter::parse(text, &spec()).unwrap_err().to_string(), message);
     }

@@ -4,7 +4,7 @@ use super::Happening;
 use super::plain;
 use super::wording::{attempt_end, count, duration, micros, number, one_line, param};
 use crate::event::{Answer, Event};
-use crate::metric::Score;
+use crate::metric::{Direction, Score};
 use crate::trial::{Origin, TrialState};
 use crate::verdict::Verdict;
 
@@ -25,6 +25,14 @@ impl Journal {
             self.best = Some(score);
         }
         is_best
+    }
+
+    /// Is told a value that a trial ended with before the first event that is taken in.
+    pub fn know(&mut self, direction: Direction, value: f64) {
+        let score = Score::new(direction, value);
+        if !value.is_nan() && self.best.is_none_or(|best| score < best) {
+            self.best = Some(score);
+        }
     }
 
     /// One line about an event that was just taken in.

@@ -37,7 +37,7 @@ pub enum Progress {
 #[derive(Debug, thiserror::Error)]
 pub enum ErrandError {
     /// The worker could not be started.
-    #[error("cannot start the worker `{program}`")]
+    #[error("cannot start the worker `{program}`: run the command again, and install hpsearch anew if the file is gone")]
     Start {
         /// The hpsearch program.
         program: String,

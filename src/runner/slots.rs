@@ -27,7 +27,7 @@ pub enum SlotsError {
         found: String,
     },
     /// A backend that is not in this binary.
-    #[error("`{name}` needs an hpsearch built with `--features {feature}`")]
+    #[error("`{name}` needs an hpsearch built with `--features {feature}`; `hpsearch devices` lists what this one can use")]
     NotBuilt {
         /// As written.
         name: String,

@@ -307,6 +307,14 @@ impl StorageReader for MemoryStore {
         Ok(journal[first..].iter().take(usize::try_from(limit).unwrap_or(usize::MAX)).cloned().collect())
     }
 
+    fn events_before(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+        let data = self.data();
+        let journal = &data.study(study)?.journal;
+        let end = journal.partition_point(|(at, _, _)| *at < seq);
+        let first = end.saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(journal[first..end].to_vec())
+    }
+
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
         let data = self.data();
         let study = data.study(study)?;

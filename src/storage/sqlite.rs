@@ -282,6 +282,10 @@ impl StorageReader for SqliteReader {
         self.read("reading the journal", |connection| read::events_after(connection, study, seq, limit))
     }
 
+    fn events_before(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+        self.read("reading the journal", |connection| read::events_before(connection, study, seq, limit))
+    }
+
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
         self.read("reading a study", |connection| read::running_since(connection, study))
     }
@@ -352,6 +356,10 @@ impl StorageReader for SqliteStore {
 
     fn events_after(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
         self.reader.events_after(study, seq, limit)
+    }
+
+    fn events_before(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+        self.reader.events_before(study, seq, limit)
     }
 
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {

@@ -515,6 +515,9 @@ impl StorageReader for Counting {
     fn events_after(&self, _: StudyId, _: Seq, _: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
         panic!("the leaderboard reads no journal")
     }
+    fn events_before(&self, _: StudyId, _: Seq, _: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
+        panic!("the leaderboard reads no journal")
+    }
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
         self.store.running_since(study)
     }

@@ -32,6 +32,73 @@ fn trials_are_filtered_and_sorted_by_what_is_written() {
 }
 
 #[test]
+fn the_last_events_are_the_end_of_the_whole_journal_whatever_their_number() {
+    let scene = Scene::digits();
+    for form in [&["events", "digits"][..], &["events", "digits", "--json"]] {
+        let whole = scene.run(form).out;
+        let lines: Vec<&str> = whole.lines().collect();
+        for limit in 1..=lines.len() + 1 {
+            let last = scene.run(&[form, &["--limit", &limit.to_string()]].concat()).out;
+            let wanted: Vec<&str> = lines[lines.len().saturating_sub(limit)..].to_vec();
+            assert_eq!(last.lines().collect::<Vec<_>>(), wanted, "the last {limit}");
+        }
+    }
+}
+
+#[test]
+fn listed_trials_carry_their_tags_and_notes_behind_what_they_always_had() {
+    let mut scene = Scene::digits();
+    let trial = Some(TrialNumber(0));
+    scene.append(&[Event::Tagged { trial, tag: "keep".into(), present: true }, Event::Noted { trial, text: "best so far".into() }]);
+    let answer = scene.json(&["trials", "digits", "--json", "--sort", "number", "--limit", "1"]);
+    assert_eq!(answer["trials"][0]["tags"], json!(["keep"]));
+    assert_eq!(answer["trials"][0]["notes"][0]["text"], "best so far");
+    assert!(answer["trials"][0]["notes"][0]["at"].as_str().unwrap().ends_with('Z'), "{answer}");
+}
+
+#[test]
+fn every_refusal_names_a_next_step() {
+    let scene = Scene::digits();
+    let wrong: &[&[&str]] = &[
+        &["trials", "digit"],
+        &["trials", "--where", "zzz=1"],
+        &["trials", "--where", "learning_rate>high"],
+        &["trials", "--where", "reason:\"open"],
+        &["trials", "--sort", "zzz"],
+        &["show", "nothing"],
+        &["best", "nothing"],
+        &["explain", "99"],
+        &["events", "--trial", "99"],
+        &["logs", "99"],
+        &["kill", "0"],
+        &["kill", "99"],
+        &["retry"],
+        &["retry", "0"],
+        &["continue"],
+        &["tag", "0", "+a b"],
+        &["note", "0", "-m", ""],
+        &["enqueue", "optim=nothing"],
+        &["diff", "0"],
+        &["plot", "--param", "zzz"],
+        &["curves", "--metric", "zzz"],
+        &["export", "digits", "--trial", "99", "-o", "out"],
+        &["export-data", "digits", "-o", "no/such/directory/file.csv"],
+        &["predict", "nowhere", "text"],
+        &["predict", "nowhere", "text", "--device", "gpu"],
+        &["man", "nothing"],
+        &["run", "nowhere.toml"],
+        &["check", "nowhere.toml"],
+        &["trials", "--store", "nowhere.db"],
+    ];
+    for arguments in wrong {
+        let ran = scene.run(arguments);
+        assert_ne!(ran.code, 0, "{arguments:?} is refused");
+        let tells = ["help:", "did you mean", ": write ", "`hpsearch ", "For more information, try '--help'", "lists "];
+        assert!(tells.iter().any(|tell| ran.err.contains(tell)), "{arguments:?} says no next step:\n{}", ran.err);
+    }
+}
+
+#[test]
 fn a_filter_that_is_wrong_says_what_to_write() {
     let scene = Scene::digits();
     let ran = scene.run(&["trials", "--where", "lr>1e-3"]);

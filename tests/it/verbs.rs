@@ -191,16 +191,16 @@ fn trials_as_json_have_the_contracts_shape_and_tell_nan_from_nothing() {
     let expected = [
         json!({"number": 0, "state": "complete", "value": 0.184_213, "last_value": 0.2, "last_step": 3,
             "params": {"learning_rate": 3.162_277e-4, "model.num_layers": 2, "optim": "adamw"},
-            "device": "cpu", "seconds": 5.0, "attempts": 1, "reason": null}),
+            "device": "cpu", "seconds": 5.0, "attempts": 1, "reason": null, "tags": [], "notes": []}),
         json!({"number": 1, "state": "pruned", "value": null, "last_value": 1.5, "last_step": 1,
             "params": {"learning_rate": 0.1, "model.num_layers": 8, "momentum": 0.9, "optim": "sgd"},
-            "device": "cpu", "seconds": 2.0, "attempts": 1, "reason": "rank 2 of 2 at step 1; 1 goes on"}),
+            "device": "cpu", "seconds": 2.0, "attempts": 1, "reason": "rank 2 of 2 at step 1; 1 goes on", "tags": [], "notes": []}),
         json!({"number": 2, "state": "complete", "value": "NaN", "last_value": "NaN", "last_step": 1,
             "params": {"learning_rate": 0.05, "model.num_layers": 1, "momentum": 0.9, "optim": "sgd"},
-            "device": "cpu", "seconds": 2.0, "attempts": 1, "reason": null}),
+            "device": "cpu", "seconds": 2.0, "attempts": 1, "reason": null, "tags": [], "notes": []}),
         json!({"number": 3, "state": "running", "value": null, "last_value": 0.7, "last_step": 1,
             "params": {"learning_rate": 1e-3, "model.num_layers": 4, "optim": "adamw"},
-            "device": "cpu", "seconds": 0.0, "attempts": 1, "reason": null}),
+            "device": "cpu", "seconds": 0.0, "attempts": 1, "reason": null, "tags": [], "notes": []}),
     ];
     assert_eq!(answer["trials"], json!(expected));
     assert_eq!(scene.json(&["trials", "--limit", "2", "--json"])["trials"].as_array().unwrap().len(), 2);
@@ -221,6 +221,7 @@ fn best_as_json_has_the_metrics_of_the_best_report_and_its_checkpoint() {
         "params": {"learning_rate": 3.162_277e-4, "model.num_layers": 2, "optim": "adamw"},
         "device": "cpu", "seconds": 5.0, "attempts": 1, "reason": null,
         "metrics": {"eval_accuracy": 1.0 - 0.184_213, "eval_loss": 0.184_213}, "checkpoint": "/data/trial-0/step-2",
+        "tags": [], "notes": [],
     }});
     assert_eq!(Scene::digits().json(&["best", "digits", "--json"]), expected);
 }
@@ -281,7 +282,10 @@ fn an_unknown_study_is_answered_with_the_names_there_are() {
     let ran = scene.run(&["trials", "digit"]);
     assert_eq!((ran.code, ran.err.as_str()), (2, "error: there is no study `digit`\nhelp: did you mean `digits`? There are `digits`, `letters`\n"));
     let unnamed = scene.run(&["trials"]);
-    assert_eq!((unnamed.code, unnamed.err.as_str()), (2, "error: the store holds several studies: say which\nhelp: there are `digits`, `letters`\n"));
+    assert_eq!(
+        (unnamed.code, unnamed.err.as_str()),
+        (2, "error: the store holds several studies: say which\nhelp: there are `digits`, `letters`: name one behind the verb\n")
+    );
 }
 
 #[test]

@@ -187,6 +187,10 @@ fn at_step(curve: &[(u64, f64)], step: u64) -> Option<f64> {
     curve.binary_search_by_key(&step, |(at, _)| *at).ok().and_then(|index| curve.get(index)).map(|(_, value)| *value)
 }
 
+/// The sentence is read because the number is stored nowhere else. Running the pruner again over the history would not give
+/// it either: a pruner is asked in the order of reports and requests, and may have been another one before `--accept`.
+/// A sentence of another form gives no cut-off, never a wrong one.
+///
 /// How many go on, by a pruner's sentence: `rank 9 of 12 at step 300; 4 go on`.
 fn go_on(reason: &str) -> Option<usize> {
     let (before, _) = reason.split_once(" go on").or_else(|| reason.split_once(" goes on"))?;

@@ -64,6 +64,7 @@ fn not_there(open: &mut Opener) -> Result<(), StorageError> {
     assert!(is_missing(refused(store.attempts(study, None), "the attempts")));
     assert!(is_missing(refused(store.reports(study, TrialNumber(0)), "the reports")));
     assert!(is_missing(refused(store.events_after(study, Seq(0), 1), "the journal")));
+    assert!(is_missing(refused(store.events_before(study, Seq(9), 1), "the journal's end")));
     assert!(is_missing(refused(store.running_since(study), "the time")));
     assert!(is_missing(refused(store.pending_requests(study), "the requests")));
     assert!(is_missing(refused(store.acquire(study, &holder(1), Timestamp(0), Takeover::IfFree), "a lease")));
@@ -168,6 +169,17 @@ fn journal_pages(open: &mut Opener) -> Result<(), StorageError> {
         read.extend(page.into_iter().map(|(_, _, event)| event));
     }
     assert_eq!((sizes, cursor), (vec![4, 4, 2, 0], last));
+    assert_eq!(read, events);
+    let (mut cursor, mut sizes, mut read) = (Seq(i64::MAX), Vec::new(), Vec::new());
+    loop {
+        let page = store.events_before(lease.study, cursor, 4)?;
+        sizes.push(page.len());
+        let Some((seq, _, _)) = page.first() else { break };
+        assert!(page.is_sorted_by_key(|(seq, _, _)| *seq) && page.iter().all(|(seq, _, _)| *seq < cursor));
+        cursor = *seq;
+        read.splice(0..0, page.into_iter().map(|(_, _, event)| event));
+    }
+    assert_eq!(sizes, [4, 4, 2, 0], "backwards too");
     assert_eq!(read, events);
     Ok(())
 }

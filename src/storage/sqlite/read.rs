@@ -249,9 +249,20 @@ pub(super) fn metrics(connection: &Connection, study: StudyId) -> Result<Vec<Str
 
 /// The journal after `seq`.
 pub(super) fn events_after(connection: &Connection, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, Fault> {
+    journal_page(connection, "SELECT seq, at, body FROM event WHERE study_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3", study, seq, limit)
+}
+
+pub(super) fn events_before(connection: &Connection, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, Fault> {
+    let newest_first = "SELECT seq, at, body FROM event WHERE study_id = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
+    let mut events = journal_page(connection, newest_first, study, seq, limit)?;
+    events.reverse();
+    Ok(events)
+}
+
+fn journal_page(connection: &Connection, query: &str, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, Fault> {
     require(connection, study)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut statement = connection.prepare_cached("SELECT seq, at, body FROM event WHERE study_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3")?;
+    let mut statement = connection.prepare_cached(query)?;
     let mut rows = statement.query(params![study.0, seq.0, limit])?;
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
