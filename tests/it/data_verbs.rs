@@ -73,22 +73,6 @@ fn every_refusal_names_a_next_step() {
         &["kill", "0"],
         &["kill", "99"],
         &["retry"],
-        &["retry", "0"],
-        &["continue"],
-        &["tag", "0", "+a b"],
-        &["note", "0", "-m", ""],
-        &["enqueue", "optim=nothing"],
-        &["diff", "0"],
-        &["plot", "--param", "zzz"],
-        &["curves", "--metric", "zzz"],
-        &["export", "digits", "--trial", "99", "-o", "out"],
-        &["export-data", "digits", "-o", "no/such/directory/file.csv"],
-        &["predict", "nowhere", "text"],
-        &["predict", "nowhere", "text", "--device", "gpu"],
-        &["man", "nothing"],
-        &["run", "nowhere.toml"],
-        &["check", "nowhere.toml"],
-        &["trials", "--store", "nowhere.db"],
     ];
     for arguments in wrong {
         let ran = scene.run(arguments);
