@@ -79,9 +79,33 @@ pub fn take_lease(storage: &mut dyn Storage, study: &StoredStudy) -> Result<Leas
         };
         match storage.acquire(study.id, &me, now(), takeover) {
             Err(StorageError::Busy { since, .. }) if now().since(since) < MOMENT => std::thread::sleep(MOMENT / 50),
-            other => return other,
+            Err(error) => return Err(error),
+            Ok(lease) => {
+                close_dead_runner(storage, &lease)?;
+                return Ok(lease);
+            }
         }
     }
+}
+
+/// A runner that was killed could not say how long it ran: up to the last thing that it wrote counts, or a study that is
+/// killed again and again would never use up its time.
+fn close_dead_runner(storage: &mut dyn Storage, lease: &Lease) -> Result<(), StorageError> {
+    let (_, Some(since)) = storage.running_since(lease.study)? else { return Ok(()) };
+    let mut before = Seq(i64::MAX);
+    let last = loop {
+        let events = storage.events_before(lease.study, before, 100)?;
+        let Some((first, ..)) = events.first() else { break since };
+        before = *first;
+        // Anyone may write notes and tags, at any time.
+        let own = events.iter().rev().find(|(_, _, event)| !matches!(event, Event::Noted { .. } | Event::Tagged { .. }));
+        if let Some((_, at, _)) = own {
+            break *at;
+        }
+    };
+    let ran_micros = i64::try_from(last.since(since).as_micros()).unwrap_or(i64::MAX);
+    storage.append(lease, now(), &[Event::RunnerStopped { reason: "it was killed".to_owned(), ran_micros }])?;
+    Ok(())
 }
 
 /// What was asked of a study while nobody ran it. A request to stop that a dead runner did not live to serve was meant for

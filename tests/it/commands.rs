@@ -577,6 +577,30 @@ fn a_killed_runner_leaves_nothing_and_its_trials_run_again() {
 }
 
 #[test]
+fn what_a_killed_runner_used_counts_against_the_time_budget() {
+    let script = "step=0; while [ $step -lt 500 ]; do step=$((step + 1)); echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":1}\"; sleep 0.02; done\n";
+    let site = Site::new(&study("time = \"2s\"", ONE_SLOT), script);
+    let mut running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("it has run for a while", || site.trials().first().is_some_and(|trial| trial["last_step"].as_u64() >= Some(20)));
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    // A note of the time in which nobody ran it does not count.
+    assert_done(&site.run(&["note", "s", "-m", "killed"]));
+    site.run_study();
+    let journal = site.run(&["events", "s", "--json"]).out;
+    let ran: Vec<i64> = journal
+        .lines()
+        .filter(|line| line.contains("runner_stopped"))
+        .map(|line| {
+            let json: Json = serde_json::from_str(line).unwrap();
+            json["event"]["ran_micros"].as_i64().unwrap()
+        })
+        .collect();
+    assert_eq!(ran.len(), 2, "{journal}");
+    assert!(ran[0] >= 300_000 && (1_900_000..8_000_000).contains(&(ran[0] + ran[1])), "{ran:?}");
+}
+
+#[test]
 fn a_study_goes_on_when_the_program_is_replaced() {
     let site = Site::new(&study("trials = 3", ONE_SLOT), &held(REPORT_X));
     let program = site.path("hpsearch");
