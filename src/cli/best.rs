@@ -13,6 +13,7 @@ use super::named_study;
 use super::trial_json::{NoteJson, TrialJson, VERSION};
 use crate::checkpoint::Checkpoint;
 use crate::device::Device;
+use crate::export::recipe;
 use crate::metric::{Metrics, Number};
 use crate::params::Params;
 use crate::reporters::wording::{duration, micros, number, one_line, toml_key, toml_value};
@@ -111,6 +112,10 @@ fn print(study: &StudySummary, trial: &Trial, metrics: &Metrics, step: Option<u6
     match checkpoint_of_value(trial, step) {
         Some(checkpoint) => writeln!(out, "# checkpoint {}", one_line(&shown(&checkpoint.path)))?,
         None => writeln!(out, "# no checkpoint")?,
+    }
+    if let Some((first, until)) = recipe::continued(spec, trial, step) {
+        writeln!(out, "# {}", recipe::not_the_same(spec.step, first))?;
+        writeln!(out, "# its length: {} {until}, whatever stands below", spec.step.as_str())?;
     }
     for (name, value) in trial.params.iter() {
         writeln!(out, "{} = {}", toml_key(name), toml_value(value))?;

@@ -14,6 +14,7 @@ use super::logs::unknown_trial;
 use super::named_study;
 use super::show::{instant, moment};
 use super::trial_json::{BestJson, CountsJson, TrialJson, VERSION, seconds};
+use super::trial_words;
 use crate::event::Seq;
 use crate::metric::{Number, Score};
 use crate::reporters::table::{Align, Column};
@@ -38,6 +39,7 @@ pub struct ExplainArguments {
     /// The study's name or file
     pub study: Option<String>,
     /// The trial's number
+    #[arg(value_parser = trial_words::number)]
     pub trial: u64,
     /// Print JSON
     #[arg(long)]

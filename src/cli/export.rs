@@ -70,7 +70,7 @@ pub fn export_trial(
     let reports = reader.reports(study.id, wanted)?;
     let mut metrics: Metrics = reports.into_iter().filter(|(_, at, _)| Some(*at) == step).map(|(name, _, value)| (name, value)).collect();
     metrics.0.extend(measure_on_test(spec, &trial, checkpoint.as_deref(), console)?.0);
-    let recipe = Recipe::of(spec, &trial, milestones(spec))?;
+    let recipe = Recipe::of(spec, &trial, step, milestones(spec))?;
     let exported = Exported { spec, trial: &trial, checkpoint: checkpoint.as_deref(), step, metrics, recipe };
     export::write(&exported, directory)?;
     let value = trial.value.map_or_else(String::new, |value| format!(" ({} {})", spec.objective().metric, number(value)));

@@ -8,6 +8,7 @@ use super::logs::unknown_trial;
 use super::named_study;
 use super::request::ask_all;
 use super::stop::must_run;
+use super::trial_words;
 use crate::event::Request;
 use crate::runner;
 use crate::storage::{Storage, StorageReader};
@@ -20,6 +21,7 @@ pub struct KillArguments {
     /// The study's name or file
     pub study: Option<String>,
     /// The trial's number
+    #[arg(value_parser = trial_words::number)]
     pub trial: u64,
 }
 

@@ -10,6 +10,7 @@ use clap::Args;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::named_study;
+use super::trial_words;
 use crate::paths::attempt_log;
 use crate::reporters::wording::count;
 use crate::storage::{StorageReader, StudyId, StudySummary};
@@ -25,6 +26,7 @@ pub struct LogsArguments {
     /// The study's name or file
     pub study: Option<String>,
     /// The trial's number
+    #[arg(value_parser = trial_words::number)]
     pub trial: u64,
     /// Which attempt, from 0; the last one by default
     #[arg(long, value_name = "N")]

@@ -8,6 +8,7 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::request::{ask_all, named};
 use super::show::moment;
+use super::trial_words::numbers;
 use crate::event::Request;
 use crate::reporters::wording::one_line;
 
@@ -37,8 +38,15 @@ pub struct NoteArguments {
 
 /// Writes or shows.
 pub fn note(arguments: &NoteArguments, console: &mut Console) -> Result<Exit, Failure> {
+    if let Some(word) = arguments.words.iter().skip(1).find(|word| numbers(word).is_none()) {
+        return Err(Failure::usage(format!("`{}` is no trial number", one_line(word)))
+            .help("the text of a note comes after -m: `hpsearch note digits 7 -m \"best so far\"`"));
+    }
     let (study, trials) = named(&arguments.words, console)?;
     let Some(message) = &arguments.message else {
+        if trials.iter().all(|trial| trial.notes.is_empty()) && (!trials.is_empty() || study.notes.is_empty()) {
+            console.say("no notes");
+        }
         for note in study.notes.iter().filter(|_| trials.is_empty()) {
             writeln!(console.out, "{}  {}", moment(note.at), one_line(&note.text))?;
         }
@@ -58,5 +66,7 @@ pub fn note(arguments: &NoteArguments, console: &mut Console) -> Result<Exit, Fa
     if requests.is_empty() {
         requests.push(Request::Note { trial: None, text });
     }
-    ask_all(&study, &requests, console)
+    let exit = ask_all(&study, &requests, console)?;
+    console.say("noted");
+    Ok(exit)
 }

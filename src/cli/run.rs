@@ -94,7 +94,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     if let Some(known) = &known {
         // The file does not know of `hpsearch extend`.
         spec.budget.extend(known.extension);
-        tell_extension(known, console);
+        tell_extension(known, &arguments.set, console);
     }
     if let Some(known) = &known
         && let Some(exit) = refuse_change(known, &spec, arguments, &file, console)?
@@ -126,13 +126,16 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     conclude(&outcome, signal, &study, &file, arguments, console)
 }
 
-fn tell_extension(known: &StoredStudy, console: &mut Console) {
+fn tell_extension(known: &StoredStudy, set: &[String], console: &mut Console) {
     let Extension { trials, time } = known.extension;
     let trials = (trials > 0).then(|| count(trials, "trial"));
     let time = (!time.is_zero()).then(|| duration(time));
     let parts: Vec<String> = trials.into_iter().chain(time).collect();
     if !parts.is_empty() {
-        console.say(&format!("budget: {} more than the file says, by `hpsearch extend`", parts.join(" and ")));
+        let more = parts.join(" and ");
+        let over_set = set.iter().any(|word| word.trim_start().starts_with("budget."));
+        let take_back = if over_set { format!("; `--set` is raised by it too: set {more} less to take it back") } else { String::new() };
+        console.say(&format!("budget: {more} more than the file says, by `hpsearch extend`{take_back}"));
     }
 }
 

@@ -7,6 +7,7 @@ use clap::Args;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::request::{ask_all, named};
+use super::trial_words::numbers;
 use crate::event::Request;
 use crate::reporters::wording::one_line;
 
@@ -37,6 +38,11 @@ pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Fail
     let is_tag = |word: &&String| word.starts_with(['+', '-']);
     let (tags, words): (Vec<&String>, Vec<&String>) = arguments.words.iter().partition(is_tag);
     let words: Vec<String> = words.into_iter().cloned().collect();
+    if let Some(word) = words.iter().skip(1).find(|word| numbers(word).is_none()) {
+        let word = one_line(word);
+        return Err(Failure::usage(format!("`{word}` is no trial number"))
+            .help(format!("a tag begins with its sign: `+{word}` gives it, `-{word}` takes it")));
+    }
     let tags: Vec<(String, bool)> = tags.into_iter().map(|word| read(word)).collect::<Result<_, _>>()?;
     let (study, trials) = named(&words, console)?;
     if tags.is_empty() {
@@ -54,7 +60,9 @@ pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Fail
         owners.iter().map(move |trial| Request::Tag { trial: *trial, tag: tag.clone(), present }).collect::<Vec<_>>()
     };
     let requests: Vec<Request> = tags.iter().flat_map(of).collect();
-    ask_all(&study, &requests, console)
+    let exit = ask_all(&study, &requests, console)?;
+    console.say(if tags.iter().any(|(_, present)| *present) { "tagged" } else { "untagged" });
+    Ok(exit)
 }
 
 /// `+x` or `-x`: the tag, and whether it shall be there.

@@ -105,10 +105,11 @@ fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Consol
         checkpoint: report.checkpoint.as_deref(),
         step: Some(report.step),
         metrics: report.metrics.clone(),
-        recipe: Recipe { value: Some(report.value).filter(|value| value.is_finite()), ..recipe.clone() },
+        recipe: Recipe { value: Some(report.value).filter(|value| value.is_finite()), continued_after: None, ..recipe.clone() },
     };
     export::write(&exported, target)?;
     let compared = match recipe.value {
+        Some(before) if recipe.continued_after.is_some() => format!("; the trial that was continued had {}", number(before)),
         Some(before) if before == report.value => ", as before".to_owned(),
         Some(before) => format!("; it was {} before", number(before)),
         None => String::new(),

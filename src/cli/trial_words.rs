@@ -37,8 +37,13 @@ pub fn read(words: &[String]) -> Result<Named, Failure> {
     Ok(named)
 }
 
+/// One trial number, where a command line takes no other.
+pub fn number(word: &str) -> Result<u64, String> {
+    word.parse().map_err(|_| "this is no trial number; a trial comes after the study, like `digits 7`".to_owned())
+}
+
 /// `7`, `3,5` or `0-4`.
-fn numbers(word: &str) -> Option<Vec<TrialNumber>> {
+pub fn numbers(word: &str) -> Option<Vec<TrialNumber>> {
     let mut found = Vec::new();
     for part in word.split(',') {
         match part.split_once('-') {

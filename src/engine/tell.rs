@@ -7,7 +7,7 @@ use crate::event::{AttemptEnd, Event};
 use crate::history::History;
 use crate::metric::Metrics;
 use crate::pruners::Case;
-use crate::study::FailureCause;
+use crate::study::{FailureCause, Program};
 use crate::trial::{AttemptNumber, TrialNumber, TrialState};
 use crate::verdict::{Reason, Verdict};
 
@@ -129,10 +129,19 @@ impl Engine {
         trial.until.zip(trial.last()).is_some_and(|(until, (step, _))| step >= until)
     }
 
+    /// What there is to say of a trial that was to go on past its end, and ended before it was there.
+    fn short_of_asked(&self, number: TrialNumber) -> Option<String> {
+        let trial = self.view.trial(number).filter(|trial| trial.continued.is_some())?;
+        let (until, (step, _)) = trial.until.zip(trial.last()).filter(|(until, (step, _))| step < until)?;
+        let clock = self.spec.step.as_str();
+        let where_to_look = if matches!(self.spec.program, Program::Command { .. }) { ": a command finds the step in HPSEARCH_UNTIL" } else { "" };
+        Some(format!("ended at {clock} {step}, before {until}{where_to_look}"))
+    }
+
     pub(super) fn complete(&mut self, number: TrialNumber) {
         let value = self.view.trial(number).and_then(|trial| self.view.value_of(trial));
         match value {
-            Some(value) => self.finish_trial(number, TrialState::Complete, Some(value), None),
+            Some(value) => self.finish_trial(number, TrialState::Complete, Some(value), self.short_of_asked(number)),
             None => {
                 let metric = &self.spec.objective().metric;
                 let why = format!("reported no value: it ended without a line `@hpsearch {{\"step\": .., \"{metric}\": ..}}`");

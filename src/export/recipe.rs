@@ -38,6 +38,9 @@ pub struct Recipe {
     pub value: Option<f64>,
     /// Unit of steps.
     pub clock: StepClock,
+    /// Where it had ended before `hpsearch continue`, if its value is of later than that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continued_after: Option<u64>,
     /// Clock values where it was evaluated, beside what the arguments say.
     pub milestones: Milestones,
     /// The searched parameters.
@@ -57,8 +60,8 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// The recipe of a trial.
-    pub fn of(spec: &StudySpec, trial: &Trial, milestones: Milestones) -> Result<Recipe, ExportError> {
+    /// The recipe of a trial whose value was reported at `step`.
+    pub fn of(spec: &StudySpec, trial: &Trial, step: Option<u64>, milestones: Milestones) -> Result<Recipe, ExportError> {
         let mut recipe = Recipe {
             format: 1,
             study: spec.name.clone(),
@@ -70,6 +73,7 @@ impl Recipe {
             rule: spec.value,
             value: trial.value.filter(|value| value.is_finite()),
             clock: spec.step,
+            continued_after: None,
             milestones,
             params: trial.params.clone(),
             trainer: BTreeMap::new(),
@@ -79,8 +83,12 @@ impl Recipe {
         };
         match &spec.program {
             Program::Trainer { arguments, data } => {
-                let mut values = arguments.clone();
-                values.extend(trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
+                let mut values = own_arguments(arguments, trial);
+                if let Some((first, until)) = continued(spec, trial, step) {
+                    recipe.continued_after = Some(first);
+                    values.retain(|key, _| ![EPOCHS, STEPS].contains(&key.as_str()));
+                    values.insert(if spec.step == StepClock::Step { STEPS } else { EPOCHS }.to_owned(), until.into());
+                }
                 recipe.trainer = to_toml(&complete(&values)?)?;
                 recipe.data = to_toml(data)?;
                 recipe.digests = digests(data)?;
@@ -95,7 +103,11 @@ impl Recipe {
     pub fn to_text(&self) -> Result<String, ExportError> {
         let body = toml::to_string_pretty(self).map_err(|error| ExportError::Format { file: "best.toml", why: error.to_string() })?;
         let value = self.value.map_or("no finite value".to_owned(), |value| format!("{} {value}", self.metric));
-        let again = if self.trainer.is_empty() { "" } else { "\n# `hpsearch train best.toml -o DIR` trains it again." };
+        let again = match self.continued_after {
+            _ if self.trainer.is_empty() => String::new(),
+            None => "\n# `hpsearch train best.toml -o DIR` trains it again.".to_owned(),
+            Some(first) => format!("\n# {}\n# `hpsearch train best.toml -o DIR` trains one of the whole length.", not_the_same(self.clock, first)),
+        };
         Ok(format!("# Trial {} of study `{}`: {value}.{again}\n\n{body}", self.trial, self.study))
     }
 
@@ -122,6 +134,41 @@ impl Recipe {
         let changed = |(path, digest): &(&String, &String)| file_digest(Path::new(path)).is_none_or(|found| found != **digest);
         self.digests.iter().filter(changed).map(|(path, _)| PathBuf::from(path)).collect()
     }
+}
+
+const EPOCHS: &str = "num_train_epochs";
+const STEPS: &str = "max_steps";
+
+/// Where a built-in trial had ended first, and how long it became, if its value at `step` is of after that.
+pub fn continued(spec: &StudySpec, trial: &Trial, step: Option<u64>) -> Option<(u64, u64)> {
+    let Program::Trainer { arguments, .. } = &spec.program else { return None };
+    let values = complete(&own_arguments(arguments, trial)).ok()?;
+    let steps = values.get(STEPS).and_then(serde_json::Value::as_u64).filter(|steps| *steps > 0);
+    let first = match spec.step {
+        StepClock::Step => steps?,
+        StepClock::Epoch if steps.is_none() => whole(values.get(EPOCHS)?.as_f64()?),
+        StepClock::Epoch | StepClock::Samples => return None,
+    };
+    let step = step.filter(|step| *step > first)?;
+    Some((first, trial.until.unwrap_or(step).max(step)))
+}
+
+/// Says that a training from the start differs from a trial that was continued.
+pub fn not_the_same(clock: StepClock, first: u64) -> String {
+    format!("It ended at {} {first} and was continued: its learning rate changed there, and a training from the start may differ.", clock.as_str())
+}
+
+/// A begun epoch counts.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a checked positive number, saturating")]
+fn whole(epochs: f64) -> u64 {
+    epochs.ceil() as u64
+}
+
+/// The study's arguments with the trial's own parameters.
+fn own_arguments(arguments: &BTreeMap<String, serde_json::Value>, trial: &Trial) -> BTreeMap<String, serde_json::Value> {
+    let mut values = arguments.clone();
+    values.extend(trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
+    values
 }
 
 /// All arguments with their values, flat under their dotted names: a later hpsearch with other defaults trains the same.
@@ -171,4 +218,49 @@ fn digests(data: &BTreeMap<String, serde_json::Value>) -> Result<BTreeMap<String
 
 fn file_digest(path: &Path) -> Option<String> {
     std::fs::read(path).ok().map(|bytes| blake3::hash(&bytes).to_hex().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Event;
+    use crate::space::Space;
+    use crate::time::Timestamp;
+    use crate::trial::{Origin, TrialNumber};
+    use crate::view::StudyView;
+
+    fn spec(clock: StepClock, length: &str) -> StudySpec {
+        let arguments = BTreeMap::from([(length.to_owned(), serde_json::Value::from(4))]);
+        let mut spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Trainer { arguments, data: BTreeMap::new() });
+        spec.step = clock;
+        spec
+    }
+
+    fn trial(spec: &StudySpec, until: Option<u64>) -> Trial {
+        let mut view = StudyView::new(spec);
+        view.apply(Timestamp(0), &Event::TrialCreated { trial: TrialNumber(0), params: Params::new(), origin: Origin::Asked });
+        let mut trial = view.trials.swap_remove(0);
+        trial.until = until;
+        trial
+    }
+
+    #[test]
+    fn a_continued_trial_is_as_long_as_it_became_and_says_that_it_may_differ() {
+        for (clock, key) in [(StepClock::Step, "max_steps"), (StepClock::Epoch, "num_train_epochs")] {
+            let spec = spec(clock, key);
+            let recipe = Recipe::of(&spec, &trial(&spec, Some(9)), Some(9), Milestones::default()).unwrap();
+            assert_eq!((recipe.trainer_arguments()[key].as_f64(), recipe.continued_after), (Some(9.0), Some(4)));
+            let text = recipe.to_text().unwrap();
+            assert!(text.contains("was continued") && !text.contains("trains it again"), "{text}");
+            assert_eq!(toml::from_str::<Recipe>(&text).unwrap(), recipe);
+        }
+    }
+
+    #[test]
+    fn a_value_of_the_first_part_keeps_the_first_length() {
+        let spec = spec(StepClock::Step, "max_steps");
+        let recipe = Recipe::of(&spec, &trial(&spec, Some(9)), Some(4), Milestones::default()).unwrap();
+        assert_eq!((recipe.trainer_arguments()["max_steps"].as_u64(), recipe.continued_after), (Some(4), None));
+        assert!(recipe.to_text().unwrap().contains("trains it again"));
+    }
 }

@@ -161,6 +161,14 @@ fn notes_and_tags_are_there_at_once_whoever_runs_the_study() {
     refused(&site.run(&["note", "s", "7", "-m", "x"]), &["no trial 7"]);
     refused(&site.run(&["note", "s", "0", "-m", "  "]), &["empty"]);
     refused(&site.run(&["tag", "s", "0", "+a b"]), &["is no tag"]);
+    refused(&site.run(&["note", "s", "0", "a text"]), &["`a text` is no trial number", " -m "]);
+    refused(&site.run(&["tag", "s", "0", "keep"]), &["`keep` is no trial number", "`+keep`"]);
+    assert!(site.run(&["note", "s", "0", "-m", "more"]).err.contains("noted"));
+    assert!(site.run(&["tag", "s", "0", "+more"]).err.contains("tagged"));
+    assert!(site.run(&["note", "s", "1"]).err.contains("no notes"));
+    for verb in ["explain", "kill", "logs"] {
+        refused(&site.run(&[verb, "s"]), &["no trial number", "comes after the study"]);
+    }
     assert_folds(&site);
 }
 
@@ -235,7 +243,9 @@ fn an_extended_budget_stays_when_the_study_is_run_again() {
     assert!(again.err.contains("2 trials more than the file says") && !again.err.contains("changed since"), "{}", again.err);
     assert_eq!(site.states(), vec!["complete"; 3]);
     // The file's own budget may still change.
-    assert_done(&site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=2"]));
+    let set = site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=2"]);
+    assert_done(&set);
+    assert!(set.err.split_whitespace().collect::<Vec<_>>().join(" ").contains("set 2 trials less to take it back"), "{}", set.err);
     assert_eq!(site.states(), vec!["complete"; 4]);
     assert_folds(&site);
 }
@@ -257,6 +267,20 @@ fn a_complete_trial_goes_on_from_its_checkpoint_to_where_it_is_told() {
     let without = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
     assert_done(&without.run_study());
     refused(&without.run(&["continue", "s", "0", "--until", "9"]), &["has no checkpoint to go on from", "hpsearch enqueue --from 0"]);
+    assert_folds(&site);
+}
+
+#[test]
+fn a_command_that_ends_before_the_step_it_was_continued_to_says_where_it_finds_it() {
+    let deaf_to_it = STEPS.replace("${HPSEARCH_UNTIL:-6}", "$((step + 2))");
+    let site = Site::new(&study("trials = 1", &format!("{ONE_SLOT}{KEEP_ALL}")), &deaf_to_it);
+    assert_done(&site.run_study());
+    assert_done(&site.run(&["continue", "s", "0", "--until", "9"]));
+    assert_done(&site.run_study());
+    let trial = &site.trials()[0];
+    assert_eq!((&trial["state"], &trial["last_step"]), (&json!("complete"), &json!(4)));
+    let reason = trial["reason"].as_str().unwrap();
+    assert!(reason.ends_with("4, before 9: a command finds the step in HPSEARCH_UNTIL"), "{reason}");
     assert_folds(&site);
 }
 
