@@ -347,6 +347,15 @@ impl Request {
     }
 }
 
+/// What a tag is, for people who wrote another.
+pub const TAG_RULE: &str = "letters, digits and any of `._/-`, up to 64";
+
+/// Whether `text` can be a tag, by [`TAG_RULE`]; a longer one is a note.
+pub fn is_tag(text: &str) -> bool {
+    let fits = |char: char| char.is_alphanumeric() || matches!(char, '.' | '_' | '/' | '-');
+    !text.is_empty() && text.chars().count() <= 64 && text.chars().all(fits)
+}
+
 /// Which failed trials are started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -130,10 +130,11 @@ fn study_usage(study: &StudySummary, view: &StudyView, store: &Path) -> StudyUsa
         let usage = &mut states[TrialState::ALL.iter().position(|state| *state == trial.state).unwrap_or_default()];
         usage.trials += 1;
         let own = trial_directory(&study.spec, store, trial.number);
+        let real_own = real(&own);
         let (mut inside, mut outside) = (0, 0);
         for checkpoint in &trial.checkpoints {
             let taken = size(&checkpoint.path);
-            *(if checkpoint.path.starts_with(&own) { &mut inside } else { &mut outside }) += taken;
+            *(if real(&checkpoint.path).starts_with(&real_own) { &mut inside } else { &mut outside }) += taken;
         }
         let logs = logs(&own);
         let all = size(&own);
@@ -176,6 +177,14 @@ fn size(path: &Path) -> u64 {
         return own;
     }
     own + entries(path).map(|entry| size(&entry)).sum::<u64>()
+}
+
+/// The path by which different ways of writing it are told to be one: the store may be given relative to where one is, a
+/// checkpoint is stored with its whole path. A link itself lies where it is, not where it leads.
+fn real(path: &Path) -> PathBuf {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return path.to_owned() };
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    fs::canonicalize(parent).map_or_else(|_| path.to_owned(), |parent| parent.join(name))
 }
 
 /// The logs of a trial's attempts.

@@ -8,7 +8,7 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::request::{ask_all, named};
 use super::trial_words::numbers;
-use crate::event::Request;
+use crate::event::{Request, TAG_RULE, is_tag};
 use crate::reporters::wording::one_line;
 
 const EXAMPLES: &str = "\
@@ -21,9 +21,6 @@ Examples:
 Tags are written at once, whether or not the study runs. They are letters,
 digits and any of `._/-`, up to 64.";
 
-/// A longer one is a note.
-const LONGEST: usize = 64;
-
 /// What `hpsearch tag` is told.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch tag [OPTIONS] [STUDY] [TRIALS] [+TAG | -TAG]..")]
@@ -35,8 +32,8 @@ pub struct TagArguments {
 
 /// Gives, takes or shows.
 pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let is_tag = |word: &&String| word.starts_with(['+', '-']);
-    let (tags, words): (Vec<&String>, Vec<&String>) = arguments.words.iter().partition(is_tag);
+    let signed = |word: &&String| word.starts_with(['+', '-']);
+    let (tags, words): (Vec<&String>, Vec<&String>) = arguments.words.iter().partition(signed);
     let words: Vec<String> = words.into_iter().cloned().collect();
     if let Some(word) = words.iter().skip(1).find(|word| numbers(word).is_none()) {
         let word = one_line(word);
@@ -68,11 +65,8 @@ pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Fail
 /// `+x` or `-x`: the tag, and whether it shall be there.
 fn read(word: &str) -> Result<(String, bool), Failure> {
     let tag = &word[1..];
-    let fits = |char: char| char.is_alphanumeric() || matches!(char, '.' | '_' | '/' | '-');
-    if tag.is_empty() || tag.chars().count() > LONGEST || !tag.chars().all(fits) {
-        return Err(
-            Failure::usage(format!("`{}` is no tag", one_line(word))).help("tags are letters, digits and any of `._/-`, up to 64: +keep, -draft")
-        );
+    if !is_tag(tag) {
+        return Err(Failure::usage(format!("`{}` is no tag", one_line(word))).help(format!("tags are {TAG_RULE}: +keep, -draft")));
     }
     Ok((tag.to_owned(), word.starts_with('+')))
 }

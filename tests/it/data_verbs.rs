@@ -225,6 +225,7 @@ fn sizes_on_the_disk_are_told_by_study_state_and_kind() {
     };
     assert!(of("complete", "logs") >= 10_000 && of("complete", "checkpoints") == 0);
     assert!(of("pruned", "checkpoints") >= 50_000 && of("pruned", "trials") == 1);
+    assert!(of("pruned", "other") < 50_000, "a checkpoint is counted once: {study}");
     assert!(study["unknown"].as_u64().unwrap() >= 20_000, "trial 77 is not in the store");
     assert_eq!(study["freeable"].as_u64().unwrap(), of("pruned", "checkpoints"), "a pruned trial's checkpoint need not stay");
     assert!(usage["total"].as_u64().unwrap() > study["total"].as_u64().unwrap() + usage["store"]["file"].as_u64().unwrap() - 1);

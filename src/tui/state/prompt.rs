@@ -1,7 +1,7 @@
 //! Lines to be typed: the filter, searches, notes and tags; what typing, Enter and Esc do to each.
 
 use super::{Command, Overlay, State};
-use crate::event::Request;
+use crate::event::{Request, TAG_RULE, is_tag};
 use crate::query::Filter;
 use crate::study::StudySpec;
 use crate::trial::TrialNumber;
@@ -87,6 +87,8 @@ impl State {
         };
         let text = prompt.line.text().trim().to_owned();
         prompt.problem = None;
+        // One that is there may be taken off, whatever it looks like.
+        let there = |trial: TrialNumber| self.seen.trial(trial).is_some_and(|trial| trial.tags.contains(&text));
         match prompt.purpose {
             Purpose::Filter => match Filter::parse_with(&text, &self.seen.summary.spec, &self.seen.metrics) {
                 Ok(filter) => {
@@ -97,6 +99,9 @@ impl State {
                 Err(error) => prompt.problem = Some(error.to_string()),
             },
             Purpose::JournalSearch => self.journal.text = text,
+            Purpose::Tag if !text.is_empty() && !is_tag(&text) && !prompt.trial.is_some_and(there) => {
+                prompt.problem = Some(format!("no tag: tags are {TAG_RULE}"));
+            }
             Purpose::LogSearch | Purpose::Note | Purpose::Tag => {}
         }
     }
@@ -118,7 +123,7 @@ impl State {
     pub(super) fn submit(&mut self, prompt: Prompt) -> Command {
         let text = prompt.line.text().trim().to_owned();
         match (prompt.purpose, prompt.trial) {
-            (Purpose::Filter, _) if prompt.problem.is_some() => {
+            (Purpose::Filter | Purpose::Tag, _) if prompt.problem.is_some() => {
                 self.overlay = Some(Overlay::Prompt(prompt));
                 Command::Redraw
             }

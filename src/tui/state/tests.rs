@@ -222,6 +222,19 @@ fn notes_and_tags_are_asked_for() {
 }
 
 #[test]
+fn a_tag_is_held_to_the_rule_of_the_command_line() {
+    let mut shown = shown();
+    let trial = Some(TrialNumber(0));
+    for word in ["ta b\n".to_owned(), "ta:b\n".to_owned(), format!("t{}\n", "x".repeat(65))] {
+        assert_eq!(press(&mut shown, &word), Command::Redraw, "{word}");
+        let Some(Overlay::Prompt(prompt)) = &shown.state.overlay else { panic!("{word} was taken") };
+        assert_eq!(prompt.problem.as_deref(), Some("no tag: tags are letters, digits and any of `._/-`, up to 64"));
+        shown.state.overlay = None;
+    }
+    assert_eq!(press(&mut shown, "tzwölf/2.1\n"), Command::Ask(Request::Tag { trial, tag: "zwölf/2.1".into(), present: true }));
+}
+
+#[test]
 fn a_running_trial_is_paused_and_the_study_too() {
     let mut shown = shown();
     select(&mut shown, 5);
