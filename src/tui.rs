@@ -120,7 +120,7 @@ pub fn run_tui(reader: Box<dyn StorageReader>, study: StudyId, surroundings: &mu
     // Read once before the terminal is taken: an unreadable store is a plain error message.
     let wanted = Arc::new(Wanted::first_page());
     let snapshot = source.load(&wanted)?;
-    let preferences = Preferences::from_environment(|name| std::env::var(name).ok(), &snapshot.summary.spec.name);
+    let preferences = Preferences::from_environment(|name| std::env::var(name).ok(), &surroundings.store, &snapshot.summary.spec.name);
     let mut state = State::new(surroundings.mode, snapshot, preferences.load());
     state.zone = TimeZone::system();
     let alarm = Alarm::new(surroundings.mode).map_err(TuiError::Terminal)?;

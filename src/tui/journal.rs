@@ -206,9 +206,14 @@ pub struct JournalView {
 impl JournalView {
     /// The entries that are shown, oldest first.
     pub fn shown<'a>(&self, entries: &'a [Entry]) -> Vec<&'a Entry> {
-        let text = self.text.to_lowercase();
+        // As many spaces as one likes: columns stand apart on the screen.
+        let text = self.text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
+        // `5` and `trial 5` are that trial, not the fiftieth too.
+        let number: Option<u64> = text.strip_prefix("trial ").unwrap_or(&text).parse().ok();
         let holds = |entry: &Entry| {
-            text.is_empty() || entry.text.to_lowercase().contains(&text) || entry.trial.is_some_and(|trial| trial.to_string() == text)
+            let said = entry.text.to_lowercase();
+            let about = |trial: TrialNumber| Some(trial.0) == number || (number.is_none() && format!("trial {trial} {said}").contains(&text));
+            text.is_empty() || said.contains(&text) || entry.trial.is_some_and(about)
         };
         entries.iter().filter(|entry| (self.reports || entry.weight != Weight::Report) && holds(entry)).collect()
     }
@@ -286,5 +291,16 @@ mod tests {
         assert_eq!(journal.entries[0].seq, Seq(1));
         let view = JournalView { text: "RANK 3".into(), ..JournalView::default() };
         assert_eq!(view.shown(&journal.entries).len(), 2);
+    }
+
+    #[test]
+    fn what_stands_in_a_row_is_found_with_its_trial() {
+        let entry = |trial: u64, text: &str| {
+            let (seq, at) = (Seq(1), Timestamp(0));
+            Entry { seq, at, trial: Some(TrialNumber(trial)), weight: Weight::Plain, text: text.to_owned(), request: None }
+        };
+        let entries = [entry(5, "starts on cpu"), entry(50, "starts on cpu"), entry(5, "queued again: lost"), entry(7, "from step 10")];
+        let found = |text: &str| JournalView { text: text.to_owned(), ..JournalView::default() }.shown(&entries).len();
+        assert_eq!(["trial 5", "Trial  5 starts", "5", "trial 50", "trial", "trial 6", "step 10", "trial 7 f"].map(found), [2, 1, 2, 1, 4, 0, 1, 1]);
     }
 }

@@ -3,7 +3,7 @@
 use super::script::Script;
 use crate::metric::Direction;
 use crate::params::Value;
-use crate::reporters::wording::{toml_key, toml_value};
+use crate::reporters::wording::{toml_key, toml_value, width};
 
 /// A study of the built-in trainer.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,13 +44,25 @@ pub enum Task {
     LanguageModeling,
 }
 
-/// Comments behind a line stand below each other.
+/// Comments behind a line start in this column, or where a longer line of their paragraph lets them.
+const COMMENTS: usize = 31;
+/// A line that is longer pushes only its own comment.
+const LONG: usize = 64;
+
+/// Comments behind the lines of a paragraph stand below each other.
 fn aligned(text: &str) -> String {
-    let line = |line: &str| match line.split_once('\u{1}') {
-        Some((code, comment)) => format!("{code:<31}# {comment}\n"),
-        None => format!("{line}\n"),
+    let paragraph = |paragraph: &str| {
+        let lines: Vec<(&str, Option<&str>)> =
+            paragraph.lines().map(|line| line.split_once('\u{1}').map_or((line, None), |(code, comment)| (code, Some(comment)))).collect();
+        let commented = lines.iter().filter(|(_, comment)| comment.is_some()).map(|(code, _)| width(code));
+        let column = commented.filter(|width| *width < LONG).map(|width| width + 1).fold(COMMENTS, usize::max);
+        let line = |(code, comment): &(&str, Option<&str>)| match comment {
+            Some(comment) => format!("{code}{}# {comment}\n", " ".repeat(column.saturating_sub(width(code)).max(1))),
+            None => format!("{code}\n"),
+        };
+        lines.iter().map(line).collect::<String>()
     };
-    text.lines().map(line).collect()
+    text.split("\n\n").map(paragraph).collect::<Vec<_>>().join("\n")
 }
 
 fn quoted(text: &str) -> String {
@@ -170,4 +182,21 @@ pub fn of_command(name: &str, script: &Script, metric: &str, direction: Directio
         direction.as_str(),
         run.join(", "),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_stand_apart_from_long_lines_and_below_each_other() {
+        let long = "lr = { float = [1.25e-5, 1.25e-1], log = true }";
+        let endless = format!("kind = [{}]", "1, ".repeat(40));
+        let text = aligned(&format!("[space]\u{1}searched\n{long}\u{1}it was 0.1\n{endless}\u{1}it was 1\n\n[budget]\u{1}it ends\ntrials = 3\n"));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], format!("{long} # it was 0.1"));
+        assert_eq!(lines[0].find('#'), lines[1].find('#'));
+        assert_eq!(lines[2], format!("{endless} # it was 1"));
+        assert_eq!(lines[3..], ["", "[budget]                       # it ends", "trials = 3"]);
+    }
 }
