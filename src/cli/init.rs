@@ -130,7 +130,11 @@ fn of_data(data: &Path, arguments: &InitArguments, questions: &Questions, consol
         findings: Vec::new(),
     };
     if extension == "txt" {
-        let size = fs::metadata(data).map_err(|error| Failure::new(Exit::Usage, error).help(format!("`{}` cannot be read", data.display())))?.len();
+        let size = fs::metadata(data)
+            .map_err(|error| {
+                Failure::usage(format!("`{}` cannot be read: {error}", data.display())).help("give the path of a csv, tsv, jsonl or txt file")
+            })?
+            .len();
         study.rows = usize::try_from(size / 64).unwrap_or(usize::MAX);
         study.findings.push(format!("{}: {size} bytes of text, learnt character by character", shown(data)));
     } else {

@@ -57,7 +57,9 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
 }
 
 fn read(file: &Path) -> Result<Recipe, Failure> {
-    let text = fs::read_to_string(file).map_err(|error| Failure::new(Exit::Usage, error).help(format!("`{}` cannot be read", file.display())))?;
+    let text = fs::read_to_string(file).map_err(|error| {
+        Failure::usage(format!("`{}` cannot be read: {error}", file.display())).help("`hpsearch export STUDY -o DIR` writes a best.toml into DIR")
+    })?;
     let recipe: Recipe = toml::from_str(&text).map_err(|error| {
         Failure::usage(format!("`{}` is not a best.toml: {error}", file.display())).help("`hpsearch export STUDY -o DIR` writes DIR/best.toml")
     })?;

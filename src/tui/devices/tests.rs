@@ -62,7 +62,7 @@ fn devices_with_their_trials() {
 
 #[test]
 fn devices_at_the_sizes_of_terminals() {
-    for (width, height) in [(80, 24), (120, 40)] {
+    for (width, height) in [(80, 24), (120, 40), (200, 60)] {
         insta::assert_snapshot!(format!("devices_{width}x{height}"), drawn(&busy(), (width, height), COLOURS));
     }
 }

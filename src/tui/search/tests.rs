@@ -176,7 +176,7 @@ fn slices_on_a_larger_terminal_the_most_important_first() {
 fn shares_of_importance_and_rungs_at_the_sizes_of_terminals() {
     let mut data = Script::new(&spec()).run(60).data();
     data.importances = vec![("optim".into(), 0.62), ("learning_rate".into(), 0.3), ("momentum".into(), 0.004)];
-    for size in [(80, 24), (120, 40)] {
+    for size in [(80, 24), (120, 40), (200, 60)] {
         for (name, shown) in [("shares", SearchView::Slices), ("rungs", SearchView::Rungs)] {
             insta::assert_snapshot!(format!("{name}_{}x{}", size.0, size.1), view(&data, shown, size, COLOURS));
         }
