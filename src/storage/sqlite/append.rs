@@ -244,9 +244,9 @@ impl<'a> Append<'a> {
         let (index, device) = (to_integer(slot.index as u64)?, slot.device.to_string());
         let (resume_step, resume_path) = resume.unzip();
         self.execute(
-            "INSERT OR REPLACE INTO attempt (trial_id, attempt, slot, device, resume_step, resume_path, until, started_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            params![id, attempt.0, index, device, resume_step, resume_path, until, self.now.0],
+            "INSERT OR REPLACE INTO attempt (trial_id, attempt, slot, device, resume_step, resume_path, until, started_at, runner)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT seq FROM runner WHERE study_id = ?9 ORDER BY seq DESC LIMIT 1))",
+            params![id, attempt.0, index, device, resume_step, resume_path, until, self.now.0, self.study.0],
         )?;
         self.execute(
             "UPDATE trial SET state = 'running', attempts = ?2, device = ?3, until = ?4, started_at = ?5, hold = NULL, reason = NULL

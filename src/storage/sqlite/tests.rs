@@ -123,7 +123,7 @@ fn a_store_of_a_newer_version_is_refused() {
     let (_directory, path, store, _lease) = fresh();
     store.reader.connection.pragma_update(None, "user_version", 99).unwrap();
     drop(store);
-    assert!(matches!(SqliteStore::open(&path), Err(StorageError::Newer { found: 99, known: 2, .. })));
+    assert!(matches!(SqliteStore::open(&path), Err(StorageError::Newer { found: 99, known: 3, .. })));
     assert!(matches!(SqliteReader::open(&path), Err(StorageError::Newer { .. })));
 }
 
@@ -362,60 +362,90 @@ fn optunas_views_show_the_study() {
     assert_eq!(rows("SELECT datetime_complete FROM trials LIMIT 1"), ["2023-11-14 22:13:20.000000"]);
 }
 
-/// A store as version 1 left it.
-fn old_store(directory: &tempfile::TempDir) -> PathBuf {
+/// Stores as versions 1 and 2 left them.
+const OLD: [(i64, &str); 2] = [(1, include_str!("../../../tests/it/stores/v1.sql")), (2, include_str!("../../../tests/it/stores/v2.sql"))];
+
+fn old_store(directory: &tempfile::TempDir, dump: &str) -> PathBuf {
     let path = directory.path().join("hpsearch.db");
-    Connection::open(&path).unwrap().execute_batch(include_str!("../../../tests/it/stores/v1.sql")).unwrap();
+    Connection::open(&path).unwrap().execute_batch(dump).unwrap();
     path
 }
 
+fn version_of(path: &Path) -> i64 {
+    Connection::open(path).unwrap().query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
+}
+
 #[test]
-fn a_store_of_version_1_is_brought_up_to_date_and_kept_as_it_was() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = old_store(&directory);
-    let reader = SqliteReader::open(&path).unwrap();
-    let study = reader.study("old").unwrap().unwrap();
-    let mut folded = StudyView::new(&study.spec);
-    for (_, at, event) in reader.events_after(study.id, Seq(0), u64::MAX).unwrap() {
-        folded.apply(at, &event);
+fn an_older_store_is_brought_up_to_date_and_kept_as_it_was() {
+    for (version, dump) in OLD {
+        let directory = tempfile::tempdir().unwrap();
+        let path = old_store(&directory, dump);
+        let reader = SqliteReader::open(&path).unwrap();
+        let study = reader.study("old").unwrap().unwrap();
+        let mut folded = StudyView::new(&study.spec);
+        for (_, at, event) in reader.events_after(study.id, Seq(0), u64::MAX).unwrap() {
+            folded.apply(at, &event);
+        }
+        let view = reader.view(study.id).unwrap();
+        assert_eq!(format!("{view:?}"), format!("{folded:?}"), "its journal folds to what is read now");
+        let expected = if version == 1 { (3, 3, 1) } else { (4, 1, 1) };
+        assert_eq!((view.counts.complete, view.counts.pruned, view.counts.failed), expected);
+        let store = SqliteStore::open(&path).unwrap();
+        assert_eq!(store.pending_requests(study.id).unwrap().len(), usize::from(version == 1));
+        drop((reader, store));
+        assert_sound(&path);
+        assert_eq!(version_of(&path), migrate::newest(MIGRATIONS));
+        let copy = backup::place(&path, version);
+        assert_sound(&copy);
+        assert_eq!(version_of(&copy), version);
+        let left = fs::read_dir(directory.path()).unwrap().count();
+        assert!(left <= 4, "the store, its copy, perhaps its log and index: {left}");
     }
-    let view = reader.view(study.id).unwrap();
-    assert_eq!(format!("{view:?}"), format!("{folded:?}"), "its journal folds to what is read now");
-    assert_eq!((view.counts.complete, view.counts.pruned, view.counts.failed), (3, 3, 1));
+}
+
+#[test]
+fn a_store_of_version_2_keeps_what_its_user_wrote_and_learns_who_ran_what() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = old_store(&directory, OLD[1].1);
     let store = SqliteStore::open(&path).unwrap();
-    assert_eq!(store.pending_requests(study.id).unwrap().len(), 1);
-    drop((reader, store));
-    assert_sound(&path);
-    let copy = backup::place(&path, 1);
-    assert_sound(&copy);
-    let version: i64 = Connection::open(&copy).unwrap().query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
-    assert_eq!(version, 1);
-    let left = fs::read_dir(directory.path()).unwrap().count();
-    assert!(left <= 4, "the store, its copy, perhaps its log and index: {left}");
+    let study = store.study("old").unwrap().unwrap();
+    assert_eq!((study.extension.trials, study.spec.budget.trials), (2, Some(7)));
+    let view = store.view(study.id).unwrap();
+    assert_eq!((view.tags.as_slice(), view.trials[1].tags.as_slice()), (["early".to_owned()].as_slice(), ["odd".to_owned()].as_slice()));
+    assert_eq!((view.notes.len(), view.trials[1].notes.len()), (1, 1));
+    let count = |sql: &str| store.reader.connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(count("SELECT count(*) FROM attempt WHERE runner IS NULL"), 0);
+    assert_eq!(count("SELECT count(*) FROM study_revision r JOIN study s ON s.id = r.study_id WHERE r.spec = s.spec"), 1);
 }
 
 #[test]
 fn a_store_that_cannot_be_copied_is_left_as_it_was() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = old_store(&directory);
-    // A directory in the place of the copy: it cannot be renamed there.
-    fs::create_dir_all(backup::place(&path, 1).join("taken")).unwrap();
-    let error = SqliteStore::open(&path).unwrap_err();
-    assert!(matches!(error, StorageError::NoBackup { found: 1, .. }), "{error:?}");
-    assert!(told(&error).contains("hpsearch.db.v1") && told(&error).contains("nothing was changed"), "{}", told(&error));
-    let version: i64 = Connection::open(&path).unwrap().query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
-    assert_eq!(version, 1);
+    for (version, dump) in OLD {
+        let directory = tempfile::tempdir().unwrap();
+        let path = old_store(&directory, dump);
+        // A directory in the place of the copy: it cannot be renamed there.
+        fs::create_dir_all(backup::place(&path, version).join("taken")).unwrap();
+        let error = SqliteStore::open(&path).unwrap_err();
+        assert!(matches!(error, StorageError::NoBackup { found, .. } if found == version), "{error:?}");
+        let place = format!("hpsearch.db.v{version}");
+        assert!(told(&error).contains(&place) && told(&error).contains("nothing was changed"), "{}", told(&error));
+        assert_eq!(version_of(&path), version);
+    }
 }
 
 #[test]
-fn version_1_is_what_it_was_when_it_was_released() {
-    let written = Connection::open_in_memory().unwrap();
-    written.execute_batch(MIGRATIONS[0]).unwrap();
-    let released = Connection::open_in_memory().unwrap();
-    released.execute_batch(include_str!("../../../tests/it/stores/v1.sql")).unwrap();
-    let schema = |connection: &Connection| -> Vec<String> {
-        let mut statement = connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").unwrap();
-        statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
-    };
-    assert_eq!(schema(&written), schema(&released));
+fn released_versions_are_what_they_were() {
+    for (version, dump) in OLD {
+        let written = Connection::open_in_memory().unwrap();
+        for step in &MIGRATIONS[..usize::try_from(version).unwrap()] {
+            written.execute_batch(step).unwrap();
+        }
+        let released = Connection::open_in_memory().unwrap();
+        released.execute_batch(dump).unwrap();
+        let schema = |connection: &Connection| -> Vec<String> {
+            let mut statement = connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").unwrap();
+            statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+        };
+        assert_eq!(schema(&written), schema(&released), "version {version}");
+    }
 }

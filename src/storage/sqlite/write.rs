@@ -23,7 +23,18 @@ pub(super) fn create_study(connection: &Connection, now: Timestamp, spec: &Study
     connection.execute("INSERT INTO lease (study_id) VALUES (?1)", [study.0])?;
     write_objectives(connection, study, spec)?;
     write_dimensions(connection, study, spec)?;
+    write_revision(connection, study, now)?;
     Ok(study)
+}
+
+/// Keeps the present specification: later ones do not take its place.
+fn write_revision(connection: &Connection, study: StudyId, now: Timestamp) -> Result<(), Fault> {
+    connection.execute(
+        "INSERT INTO study_revision (study_id, revision, seq, at, spec)
+         SELECT id, revision, (SELECT coalesce(max(seq), 0) FROM event WHERE study_id = ?1), ?2, spec FROM study WHERE id = ?1",
+        params![study.0, now.0],
+    )?;
+    Ok(())
 }
 
 fn write_objectives(connection: &Connection, study: StudyId, spec: &StudySpec) -> Result<(), Fault> {
@@ -65,6 +76,7 @@ pub(super) fn update_spec(connection: &Connection, lease: &Lease, now: Timestamp
     connection.execute(sql, params![study.0, spec.name, to_json(spec)?, now.0])?;
     write_objectives(connection, study, spec)?;
     write_dimensions(connection, study, spec)?;
+    write_revision(connection, study, now)?;
     if before.objective().metric != spec.objective().metric {
         rewrite_last_reports(connection, study, &spec.objective().metric)?;
     }
