@@ -2,29 +2,36 @@
 
 use crate::metric::{Direction, Score};
 use crate::trial::{Trial, TrialState};
-use crate::view::StudyView;
+use crate::view::{Changes, StudyView};
 
 /// A read-only look at the trials so far.
 #[derive(Clone, Copy, Debug)]
 pub struct History<'a> {
     trials: &'a [Trial],
     direction: Direction,
+    changes: Option<&'a Changes>,
 }
 
 impl<'a> History<'a> {
     /// The history of a study.
     pub fn new(view: &'a StudyView) -> Self {
-        History { trials: &view.trials, direction: view.direction() }
+        History { trials: &view.trials, direction: view.direction(), changes: Some(view.changes()) }
     }
 
     /// A history of trials that belong to no study.
     pub fn of(trials: &'a [Trial], direction: Direction) -> Self {
-        History { trials, direction }
+        History { trials, direction, changes: None }
     }
 
     /// All trials by number, in every state.
     pub fn trials(&self) -> &'a [Trial] {
         self.trials
+    }
+
+    /// Which trials changed lately, where a study keeps account of it: a memo of what trials came to need not look at all of
+    /// them each time. The answer to a question must be the same without.
+    pub fn changes(&self) -> Option<&'a Changes> {
+        self.changes
     }
 
     /// Which way the metric gets better.

@@ -2,6 +2,7 @@
 
 mod asha;
 pub mod conformance;
+mod hyperband;
 mod interval;
 mod median;
 mod none;
@@ -93,10 +94,11 @@ pub type BuildPruner = fn(&PolicySpec, Option<u64>) -> Result<Box<dyn Pruner>, P
 pub type PrunerEntry = Entry<BuildPruner>;
 
 /// All pruners.
-pub static PRUNERS: &[PrunerEntry] = &[asha::ENTRY, median::ENTRY, none::ENTRY, patient::ENTRY, percentile::ENTRY, threshold::ENTRY, wilcoxon::ENTRY];
+pub static PRUNERS: &[PrunerEntry] =
+    &[asha::ENTRY, hyperband::ENTRY, median::ENTRY, none::ENTRY, patient::ENTRY, percentile::ENTRY, threshold::ENTRY, wilcoxon::ENTRY];
 
 /// Names of the study file whose pruners are not built yet.
-pub static NOT_YET: &[&str] = &["hyperband", "pbt"];
+pub static NOT_YET: &[&str] = &["pbt"];
 
 static TABLE: Table<BuildPruner> = Table { kind: "pruner", entries: PRUNERS, not_yet: NOT_YET };
 

@@ -1,5 +1,9 @@
 //! The state of a study: the fold of its journal.
 
+mod changes;
+
+pub use changes::{Changes, Mark};
+
 use crate::event::{AttemptEnd, Event};
 use crate::metric::{Direction, Score};
 use crate::study::{Extension, StudySpec, ValueRule};
@@ -64,6 +68,7 @@ pub struct StudyView {
     pub tags: Vec<String>,
     /// Microseconds that runners spent on it, the present one not counted.
     pub ran_micros: i64,
+    changes: Changes,
 }
 
 impl StudyView {
@@ -81,7 +86,13 @@ impl StudyView {
             notes: Vec::new(),
             tags: Vec::new(),
             ran_micros: 0,
+            changes: Changes::default(),
         }
+    }
+
+    /// Which trials changed lately.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// The study's direction.
@@ -141,6 +152,7 @@ impl StudyView {
     fn create(&mut self, at: Timestamp, number: TrialNumber, params: crate::params::Params, origin: crate::trial::Origin) {
         debug_assert_eq!(number.index(), self.trials.len(), "trials are created in order");
         self.counts.queued += 1;
+        self.changes.note(number);
         self.trials.push(Trial {
             number,
             params,
@@ -172,6 +184,7 @@ impl StudyView {
             return;
         };
         let before = trial.state;
+        self.changes.note(trial.number);
         match event {
             Event::AttemptStarted { attempt, slot, until, .. } => {
                 trial.state = TrialState::Running;

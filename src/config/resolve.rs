@@ -375,13 +375,14 @@ fn check_sampler(spec: &StudySpec, sampler: &Chosen, unlimited: Option<&Section<
 
 fn check_pruner(spec: &StudySpec, pruner: &Chosen, problems: &mut Vec<Diagnostic>) {
     let budget = super::full_trial(spec);
-    if spec.pruner.name == "asha" && budget.is_none() && !spec.pruner.options.contains_key("max_resource") {
+    let needs_end = matches!(spec.pruner.name.as_str(), "asha" | "hyperband");
+    if needs_end && budget.is_none() && !spec.pruner.options.contains_key("max_resource") {
         let unit = match spec.step {
             StepClock::Epoch => "epochs",
             StepClock::Step => "steps",
             StepClock::Samples => "samples",
         };
-        let problem = Diagnostic::error(pruner.place, format!("asha needs `max_resource`: how many {unit} a full trial has"));
+        let problem = Diagnostic::error(pruner.place, format!("{} needs `max_resource`: how many {unit} a full trial has", spec.pruner.name));
         let help = match (&spec.program, spec.step) {
             (Program::Trainer { .. }, StepClock::Step) => "fix `max_steps` under [trainer], or write `max_resource = 1000` under [pruner]",
             (_, StepClock::Epoch) => "write for example `max_resource = 27` under [pruner]",

@@ -1,0 +1,139 @@
+//! The rules of successive halving in passes over all trials, against which ranks that are kept are held.
+
+use proptest::prelude::*;
+
+use super::rungs::{value_at, waits_at};
+use super::*;
+use crate::event::Event;
+use crate::metric::{Direction, Metrics, Score};
+use crate::params::Params;
+use crate::seed::SeedTree;
+use crate::space::Space;
+use crate::study::{Program, StudySpec};
+use crate::time::Timestamp;
+use crate::trial::{AttemptNumber, Origin, TrialState};
+use crate::view::StudyView;
+
+fn population<'a>(asha: &'a Asha, history: History<'a>, bracket: usize, index: usize) -> impl Iterator<Item = (Score, &'a Trial)> {
+    let of_bracket = history.trials().iter().filter(move |trial| asha.bracket(trial.number) == bracket);
+    of_bracket.filter_map(move |trial| value_at(trial, asha.rungs[index]).map(|value| (history.score(value), trial)))
+}
+
+/// Population and rank of a score at the rung that a trial is at.
+fn standing(asha: &Asha, history: History<'_>, bracket: usize, index: usize, own: Score) -> (usize, u64) {
+    let at_rung = || population(asha, history, bracket, index);
+    (at_rung().count(), at_rung().filter(|(score, _)| *score < own).count() as u64 + 1)
+}
+
+fn promoted(asha: &Asha, history: History<'_>) -> Option<(TrialNumber, Option<u64>)> {
+    for index in (0..asha.rungs.len()).rev() {
+        for bracket in 0..asha.shares.len().min(index + 1) {
+            let next = asha.rungs.get(index + 1).copied();
+            let place = |(score, trial): (Score, &Trial)| (score, trial.number);
+            let waiting = population(asha, history, bracket, index).filter(|(score, trial)| !score.loss().is_nan() && waits_at(trial, next));
+            let Some(best) = waiting.map(place).min() else { continue };
+            let places: Vec<_> = population(asha, history, bracket, index).map(place).collect();
+            if (places.iter().filter(|other| **other < best).count() as u64) < asha.survivors(places.len()) {
+                return Some((best.1, next));
+            }
+        }
+    }
+    None
+}
+
+fn concluded(asha: &Asha, history: History<'_>) -> Option<TrialNumber> {
+    if history.trials().iter().any(|trial| trial.state == TrialState::Complete) {
+        return None;
+    }
+    (0..asha.rungs.len()).rev().find_map(|index| {
+        let next = asha.rungs.get(index + 1).copied();
+        let at_rung = (0..asha.shares.len().min(index + 1)).flat_map(|bracket| population(asha, history, bracket, index));
+        let waiting = at_rung.filter(|(score, trial)| !score.loss().is_nan() && waits_at(trial, next));
+        waiting.map(|(score, trial)| (score, trial.number)).min().map(|(_, trial)| trial)
+    })
+}
+
+fn resumed(promotion: Option<Promotion>) -> Option<(TrialNumber, Option<u64>)> {
+    promotion.map(|promotion| match promotion {
+        Promotion::Resume { trial, until, .. } => (trial, until),
+        Promotion::Clone { .. } => panic!("asha clones nothing"),
+    })
+}
+
+/// One event about a trial of the study, or a new trial.
+#[derive(Clone, Copy, Debug)]
+enum Happening {
+    Begins,
+    Reports(u64, f64),
+    Pauses,
+    Queued(Option<u64>),
+    Ends(TrialState),
+}
+
+fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
+    let value = prop_oneof![8 => (0..9_u8).prop_map(f64::from), 1 => Just(f64::NAN), 1 => Just(f64::INFINITY), 1 => Just(-0.0)];
+    let end = prop_oneof![Just(TrialState::Complete), Just(TrialState::Pruned), Just(TrialState::Failed)];
+    let happening = prop_oneof![
+        4 => Just(Happening::Begins),
+        12 => (1..30_u64, value).prop_map(|(step, value)| Happening::Reports(step, value)),
+        5 => Just(Happening::Pauses),
+        2 => prop::option::of(1..30_u64).prop_map(Happening::Queued),
+        1 => end.prop_map(Happening::Ends),
+    ];
+    prop::collection::vec((0..30_u64, happening), 1..160)
+}
+
+fn event(view: &StudyView, about: u64, happening: Happening) -> Event {
+    let count = view.trials.len() as u64;
+    let trial = TrialNumber(about % count.max(1));
+    match happening {
+        _ if count == 0 => Event::TrialCreated { trial, params: Params::new(), origin: Origin::Asked },
+        Happening::Begins => Event::TrialCreated { trial: TrialNumber(count), params: Params::new(), origin: Origin::Asked },
+        Happening::Reports(step, value) => {
+            let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
+            Event::Reported { trial, attempt: AttemptNumber(0), step, metrics }
+        }
+        Happening::Pauses => Event::TrialPaused { trial, reason: String::new(), hold: None },
+        Happening::Queued(until) => Event::TrialQueued { trial, until, reason: String::new() },
+        Happening::Ends(state) => Event::TrialFinished { trial, state, value: Some(1.0), reason: None },
+    }
+}
+
+proptest! {
+    #[test]
+    fn ranks_that_are_kept_are_those_of_a_pass_over_all_trials(
+        story in happenings(), brackets in 1..4_u64, mode in prop_oneof![Just("stop"), Just("promote")], every in 1..7_usize, maximize: bool
+    ) {
+        let direction = if maximize { Direction::Maximize } else { Direction::Minimize };
+        let study = StudySpec::new("s", "loss", direction, Space::new(Vec::new()).unwrap(), Program::Inline);
+        let spec = ENTRY.defaults().with("mode", mode).with("brackets", brackets);
+        let (asha, mut view) = (Asha::new(&spec, Some(27)).unwrap(), StudyView::new(&study));
+        for (turn, (about, happening)) in story.into_iter().enumerate() {
+            let event = event(&view, about, happening);
+            view.apply(Timestamp(0), &event);
+            if turn % every != 0 {
+                continue;
+            }
+            // A study that goes another way from here on must not be taken for this one.
+            if turn % 50 == 49 {
+                view = view.clone();
+            }
+            let history = History::new(&view);
+            let ask = PromotionAsk { history };
+            if let Event::Reported { trial, step, .. } = event {
+                let trial = &view.trials[trial.index()];
+                let verdict = asha.judge(&Case { history, trial, step });
+                let own = history.score_at(trial, step).unwrap();
+                if let (Some(index), false) = (asha.reached(trial, step), own.loss().is_nan()) {
+                    let (population, rank) = standing(&asha, history, asha.bracket(trial.number), index, own);
+                    let said = format!("rank {rank} of {population}");
+                    prop_assert!(verdict.reason().is_some_and(|reason| reason.0.contains(&said)), "{verdict:?}, {said}");
+                }
+            }
+            let mut rng = SeedTree::new(0).stream("pruner");
+            let expected = if mode == "promote" { (promoted(&asha, history), concluded(&asha, history)) } else { (None, None) };
+            let found = (resumed(asha.promote(&ask, &mut rng)), resumed(asha.conclude(&ask)).map(|(trial, _)| trial));
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

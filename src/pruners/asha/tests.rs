@@ -1,0 +1,242 @@
+//! Successive halving against counts by hand, the paper's numbers, and its own ranking without an index.
+
+use super::*;
+use crate::metric::Direction;
+use crate::params::Params;
+use crate::pruners::conformance;
+use crate::samplers::conformance::trial_of;
+use crate::seed::SeedTree;
+use rand::RngExt as _;
+
+fn asha(options: &[(&str, serde_json::Value)], budget: u64) -> Asha {
+    let spec = options.iter().fold(ENTRY.defaults(), |spec, (key, value)| spec.with(key, value.clone()));
+    Asha::new(&spec, Some(budget)).unwrap()
+}
+
+fn promoting(budget: u64) -> Asha {
+    asha(&[("mode", "promote".into())], budget)
+}
+
+/// Runs trials on one slot as the engine would, until `count` are begun and nothing waits for promotion.
+/// `loss(trial, step)` is what they report, at every step from 1 to `budget`.
+fn run(asha: &Asha, count: u64, budget: u64, loss: impl Fn(u64, u64) -> f64) -> (Vec<Trial>, u64) {
+    let mut trials: Vec<Trial> = Vec::new();
+    let mut steps = 0;
+    loop {
+        let history = History::of(&trials, Direction::Minimize);
+        let promotion = asha.promote(&PromotionAsk { history }, &mut SeedTree::new(0).stream("pruner"));
+        let full = trials.len() as u64 == count;
+        let index = match promotion.or_else(|| full.then(|| asha.conclude(&PromotionAsk { history })).flatten()) {
+            Some(Promotion::Resume { trial, until, .. }) => {
+                trials[trial.index()].until = until;
+                trial.index()
+            }
+            Some(Promotion::Clone { .. }) => panic!("asha clones nothing"),
+            None if (trials.len() as u64) < count => {
+                let number = trials.len() as u64;
+                let trial = trial_of(number, Params::new(), TrialState::Running, None);
+                trials.push(Trial { until: asha.first_rung(TrialNumber(number)), ..trial });
+                trials.len() - 1
+            }
+            None => return (trials, steps),
+        };
+        trials[index].state = TrialState::Running;
+        steps += run_one(asha, &mut trials, index, budget, &loss);
+    }
+}
+
+fn run_one(asha: &Asha, trials: &mut [Trial], index: usize, budget: u64, loss: &impl Fn(u64, u64) -> f64) -> u64 {
+    let begin = trials[index].last().map_or(1, |(step, _)| step + 1);
+    for step in begin..=budget {
+        let value = loss(index as u64, step);
+        trials[index].curve.push((step, value));
+        let verdict = asha.judge(&Case { history: History::of(trials, Direction::Minimize), trial: &trials[index], step });
+        let state = match verdict {
+            Verdict::Continue(_) if step < budget => continue,
+            Verdict::Continue(_) => TrialState::Complete,
+            Verdict::Pause(_) => TrialState::Paused,
+            Verdict::Stop(_) => TrialState::Pruned,
+        };
+        trials[index].state = state;
+        trials[index].value = (state == TrialState::Complete).then_some(value);
+        return step + 1 - begin;
+    }
+    0
+}
+
+fn that_reached(trials: &[Trial], step: u64) -> usize {
+    trials.iter().filter(|trial| trial.last().is_some_and(|(last, _)| last >= step)).count()
+}
+
+#[test]
+fn every_mode_holds_the_contract() {
+    for spec in [
+        ENTRY.defaults().with("mode", "promote"),
+        ENTRY.defaults().with("brackets", 3),
+        ENTRY.defaults().with("brackets", 2).with("mode", "promote").with("reduction_factor", 2),
+    ] {
+        assert_eq!(conformance::check(&ENTRY, &spec), Ok(()));
+    }
+}
+
+/// Rung 1 of the ladder eta 3, r 1, R 9, by hand: the first two always go on; then one of three may.
+#[test]
+fn stopping_follows_the_ranks_of_arrival() {
+    let losses = [5.0, 6.0, 4.0, 7.0, 3.0, 8.0, 2.0, 9.0, 1.0, 2.5];
+    let asha = asha(&[], 9);
+    let mut trials: Vec<Trial> = Vec::new();
+    let mut words = Vec::new();
+    for (number, loss) in (0..).zip(losses) {
+        trials.push(Trial { curve: vec![(1, loss)], ..trial_of(number, Params::new(), TrialState::Running, None) });
+        let case = Case { history: History::of(&trials, Direction::Minimize), trial: trials.last().unwrap(), step: 1 };
+        words.push(asha.judge(&case).to_owned());
+    }
+    let expected = ["continue", "continue", "continue", "stop", "continue", "stop", "continue", "stop", "continue", "continue"];
+    assert_eq!(words.iter().map(Verdict::word).collect::<Vec<_>>(), expected);
+    assert_eq!(words[5], Verdict::Stop(Reason("rank 6 of 6 at step 1; 2 go on".to_owned())));
+    assert_eq!(words[0], Verdict::Continue(Some(Reason("rank 1 of 1 at step 1; the first 2 go on".to_owned()))));
+}
+
+#[test]
+fn reports_between_rungs_and_past_the_last_decide_nothing() {
+    let asha = asha(&[], 9);
+    let trial = Trial { curve: (1..=9).map(|step| (step, 1.0)).collect(), ..trial_of(0, Params::new(), TrialState::Running, None) };
+    let trials = [trial];
+    let judged: Vec<u64> = (1..=9)
+        .filter(|step| asha.judge(&Case { history: History::of(&trials, Direction::Minimize), trial: &trials[0], step: *step }) != Verdict::GO_ON)
+        .collect();
+    assert_eq!(judged, [1, 3]);
+}
+
+#[test]
+fn a_report_that_skips_rungs_counts_at_each_and_is_judged_at_the_highest() {
+    let asha = asha(&[], 81);
+    let mut trials: Vec<Trial> =
+        (0..6).map(|number| Trial { curve: vec![(1, 0.0), (3, 0.5)], ..trial_of(number, Params::new(), TrialState::Failed, None) }).collect();
+    trials.push(Trial { curve: vec![(4, 0.4)], ..trial_of(6, Params::new(), TrialState::Running, None) });
+    let judge = |trials: &[Trial]| asha.judge(&Case { history: History::of(trials, Direction::Minimize), trial: &trials[6], step: 4 });
+    assert_eq!(judge(&trials), Verdict::Continue(Some(Reason("rank 1 of 7 at step 4; 2 go on".to_owned()))));
+    trials[6].curve = vec![(4, 0.6)];
+    assert_eq!(judge(&trials).word(), "stop");
+}
+
+#[test]
+fn a_rung_that_was_judged_is_not_judged_again_at_another_step() {
+    let asha = promoting(9);
+    let decision = crate::trial::Decision { step: 5, verdict: Verdict::Pause(Reason("rung 3".to_owned())) };
+    let trial = Trial { curve: vec![(4, 0.1), (5, 0.1)], decisions: vec![decision], ..trial_of(0, Params::new(), TrialState::Running, None) };
+    let trials = [trial];
+    assert_eq!(asha.judge(&Case { history: History::of(&trials, Direction::Minimize), trial: &trials[0], step: 4 }), Verdict::GO_ON);
+}
+
+/// The paper's bracket s = 0 of eta 3, r 1, R 9: 9 trials for 1 step, 3 for 3, 1 for 9.
+#[test]
+fn promotion_from_full_rungs_gives_the_counts_of_successive_halving() {
+    let asha = promoting(9);
+    let quality = [4.0, 7.0, 1.0, 8.0, 2.0, 9.0, 3.0, 5.0, 6.0];
+    let mut trials: Vec<Trial> = (0..)
+        .zip(quality)
+        .map(|(number, loss)| Trial { curve: vec![(1, loss)], ..trial_of(number, Params::new(), TrialState::Paused, None) })
+        .collect();
+    let mut promoted = Vec::new();
+    loop {
+        let ask = PromotionAsk { history: History::of(&trials, Direction::Minimize) };
+        let Some(Promotion::Resume { trial, until, .. }) = asha.promote(&ask, &mut SeedTree::new(0).stream("pruner")) else { break };
+        promoted.push((trial.0, until));
+        let trial = &mut trials[trial.index()];
+        trial.state = TrialState::Paused;
+        trial.until = until;
+        trial.curve.push((until.unwrap_or(9), quality[trial.number.index()]));
+        if until.is_none() {
+            trial.state = TrialState::Complete;
+        }
+    }
+    assert_eq!(promoted, [(2, Some(3)), (4, Some(3)), (6, Some(3)), (2, None)]);
+    assert_eq!([that_reached(&trials, 1), that_reached(&trials, 3), that_reached(&trials, 9)], [9, 3, 1]);
+}
+
+#[test]
+fn one_slot_with_the_best_trials_first_promotes_a_third_of_each_rung() {
+    let (trials, _) = run(&promoting(81), 81, 81, |trial, _| trial as f64);
+    let reached = [1, 3, 9, 27, 81].map(|rung| that_reached(&trials, rung));
+    assert_eq!(reached, [81, 27, 9, 3, 1]);
+}
+
+#[test]
+fn nan_is_stopped_and_never_promoted() {
+    let (trials, _) = run(&promoting(9), 30, 9, |_, _| f64::NAN);
+    assert!(trials.iter().all(|trial| trial.state == TrialState::Pruned && trial.curve.len() == 1));
+    let (trials, _) = run(&asha(&[], 9), 1, 9, |_, _| f64::NAN);
+    assert_eq!(trials[0].state, TrialState::Pruned);
+}
+
+#[test]
+fn too_few_trials_for_the_ladder_conclude_with_the_best_at_the_highest_rung() {
+    let (trials, _) = run(&promoting(81), 12, 81, |trial, _| trial as f64);
+    assert_eq!([1, 3, 9].map(|rung| that_reached(&trials, rung)), [12, 4, 1]);
+    let complete: Vec<u64> = trials.iter().filter(|trial| trial.state == TrialState::Complete).map(|trial| trial.number.0).collect();
+    assert_eq!(complete, [0]);
+}
+
+#[test]
+fn a_trial_paused_on_its_way_to_a_rung_is_left_to_the_user() {
+    let asha = promoting(9);
+    let paused =
+        |number, curve: &[(u64, f64)], until| Trial { curve: curve.to_vec(), until, ..trial_of(number, Params::new(), TrialState::Paused, None) };
+    let mut trials = vec![paused(0, &[(1, 0.1), (2, 0.1)], Some(3)), paused(1, &[(1, 0.2)], Some(1)), paused(2, &[(1, 0.3)], Some(1))];
+    let ask =
+        |trials: &[Trial]| asha.promote(&PromotionAsk { history: History::of(trials, Direction::Minimize) }, &mut SeedTree::new(0).stream("pruner"));
+    assert_eq!(ask(&trials), None);
+    trials[0].until = Some(1);
+    assert!(matches!(ask(&trials), Some(Promotion::Resume { trial: TrialNumber(0), until: Some(3), .. })));
+}
+
+/// Learning curves that start alike, end differently and cross now and then.
+fn curve(seed: u64) -> impl Fn(u64, u64) -> f64 {
+    move |trial, step| {
+        let mut rng = SeedTree::new(seed).stream(&format!("curve/{trial}"));
+        let (end, speed): (f64, f64) = (rng.random(), rng.random());
+        let noise: f64 = SeedTree::new(seed).stream(&format!("noise/{trial}/{step}")).random();
+        end + (2.0 - end) * (-(step as f64) * (0.1 + 0.4 * speed)).exp() + 0.02 * (noise - 0.5)
+    }
+}
+
+fn best(trials: &[Trial]) -> f64 {
+    trials.iter().filter_map(|trial| trial.value).fold(f64::INFINITY, f64::min)
+}
+
+#[test]
+fn less_than_half_of_the_steps_find_nearly_the_same_winner() {
+    for seed in 0..5 {
+        let everything = best(&run(&asha(&[("min_resource", 100.into()), ("max_resource", 101.into())], 1000), 60, 81, curve(seed)).0);
+        for mode in ["stop", "promote"] {
+            let (trials, steps) = run(&asha(&[("mode", mode.into())], 81), 60, 81, curve(seed));
+            assert!(steps * 2 < 60 * 81, "{mode}, seed {seed}: {steps} steps");
+            assert!(best(&trials) <= everything + 0.05, "{mode}, seed {seed}: {} instead of {everything}", best(&trials));
+        }
+    }
+}
+
+#[test]
+fn brackets_share_trials_as_hyperband_does_and_begin_at_later_rungs() {
+    let asha = asha(&[("brackets", 3.into()), ("mode", "promote".into())], 27);
+    let mut counts = [0u64; 3];
+    for number in 0..1000 {
+        let bracket = asha.bracket(TrialNumber(number));
+        counts[bracket] += 1;
+        assert_eq!(asha.first_rung(TrialNumber(number)), Some([1, 3, 9][bracket]));
+    }
+    // Weights 4/4, 4/(3 * 3), 4/(2 * 9).
+    assert_eq!(counts, [600, 266, 134]);
+    assert_eq!(asha.milestones(Some(27)).at, [1, 3, 9]);
+    assert_eq!(asha.milestones(Some(9)).at, [1, 3]);
+}
+
+#[test]
+fn numbers_that_leave_no_rung_are_refused_if_they_are_the_users_own() {
+    assert!(Asha::new(&ENTRY.defaults(), Some(1)).is_ok());
+    let problem = Asha::new(&ENTRY.defaults().with("min_resource", 10), Some(10)).unwrap_err();
+    assert!(problem.to_string().contains("not below a full trial's `10`"), "{problem}");
+    assert!(Asha::new(&ENTRY.defaults().with("brackets", 4), Some(27)).is_err());
+    assert!(Asha::new(&ENTRY.defaults(), None).unwrap().milestones(None).at.len() == 41);
+}
