@@ -11,4 +11,7 @@ pub struct Checkpoint {
     pub step: u64,
     /// Where it is; absolute.
     pub path: PathBuf,
+    /// What it takes on the disk, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
 }

@@ -11,6 +11,7 @@ mod policies;
 mod resolve;
 mod schema;
 mod section;
+mod size;
 mod space;
 mod suggestion;
 mod syntax;

@@ -6,7 +6,8 @@
 mod ask;
 mod control;
 mod demand;
-mod retention;
+mod killed;
+pub mod retention;
 pub mod simulator;
 mod stop;
 mod tell;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use demand::Filling;
 pub use demand::{TellError, Told};
+pub use killed::end_of_killed_runner;
 
 use crate::checkpoint::Checkpoint;
 use crate::device::Slot;
@@ -27,7 +29,7 @@ use crate::policy::{PolicyError, UnknownPolicy};
 use crate::pruners::{self, Pruner};
 use crate::samplers::{self, Sampler};
 use crate::seed::SeedTree;
-use crate::study::{Milestones, StudySpec};
+use crate::study::{DeviceLimit, Milestones, StudySpec};
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 use crate::verdict::Verdict;
@@ -80,6 +82,8 @@ pub enum Input {
         step: u64,
         /// Where; absolute.
         path: PathBuf,
+        /// What it takes on the disk, in bytes, where that was measured.
+        bytes: Option<u64>,
     },
     /// An attempt's process is gone, or its job done.
     Ended {
@@ -278,6 +282,10 @@ pub struct Engine {
     /// Of the queue, those that ran when the runner died: they go on before anything else, as if nothing had happened.
     recovered: BTreeSet<TrialNumber>,
     seen: HashSet<String>,
+    /// Trials that have checkpoints.
+    holding: BTreeSet<TrialNumber>,
+    /// Whether checkpoints take more than `max_disk` although none can be dropped; said when it begins.
+    disk_exceeded: bool,
     enqueued: u64,
     exhausted: bool,
     /// Whether the target is reached or the patience used up: only what its user asked for is run then.
@@ -288,6 +296,8 @@ pub struct Engine {
     /// Since when the study is paused with nothing running, and how long it was so before: time that does not count.
     idle_since: Option<Timestamp>,
     idle: Duration,
+    /// The limit on the time of devices that is used up, if that ends the run.
+    spent: Option<DeviceLimit>,
     filling: Filling,
     phase: Phase,
     grace: Duration,
@@ -320,6 +330,8 @@ impl Engine {
             queue,
             recovered: BTreeSet::new(),
             seen,
+            holding: view.trials.iter().filter(|trial| !trial.checkpoints.is_empty()).map(|trial| trial.number).collect(),
+            disk_exceeded: false,
             enqueued,
             exhausted: false,
             goal_reached: false,
@@ -327,6 +339,7 @@ impl Engine {
             killing: Vec::new(),
             idle_since: None,
             idle: Duration::ZERO,
+            spent: None,
             filling: Filling::Always,
             phase: Phase::Waiting,
             view,
@@ -355,7 +368,7 @@ impl Engine {
                 }
             }
             Input::Report { trial, attempt, step, metrics } => self.report(trial, attempt, step, metrics),
-            Input::Checkpoint { trial, attempt, step, path } => self.checkpoint(trial, attempt, step, path),
+            Input::Checkpoint { trial, attempt, step, path, bytes } => self.checkpoint(trial, attempt, Checkpoint { step, path, bytes }),
             Input::Ended { trial, attempt, end, message } => self.ended(trial, attempt, end, message),
             Input::Request { id, request } => self.serve(id, &request),
             Input::Interrupt => self.drain(Outcome::Interrupted("interrupted".to_owned())),
@@ -374,7 +387,7 @@ impl Engine {
     /// The next moment at which something happens by itself: send a [`Input::Tick`] then.
     pub fn deadline(&self) -> Option<Timestamp> {
         let leaves = self.busy.iter().flatten().filter(|busy| !busy.kill_sent).filter_map(|busy| self.attempt_deadline(busy));
-        leaves.chain(self.time_deadline()).min()
+        leaves.chain(self.time_deadline()).chain(self.device_deadline()).min()
     }
 
     /// The state so far.
@@ -397,6 +410,8 @@ impl Engine {
         self.phase = Phase::Searching;
         self.emit(Event::RunnerStarted { pid, host, slots: self.slots.clone() });
         self.recover();
+        // The rule may be another one than in the last run.
+        self.tidy();
         for (id, request) in requests {
             self.serve(id, &request);
         }
@@ -440,6 +455,10 @@ impl Engine {
             Event::AttemptStarted { trial, .. } | Event::TrialFinished { trial, .. } | Event::TrialPaused { trial, .. } => {
                 self.queue.remove(trial);
                 self.recovered.remove(trial);
+            }
+            Event::CheckpointSaved { trial, .. } => drop(self.holding.insert(*trial)),
+            Event::CheckpointDropped { trial, .. } if self.view.trial(*trial).is_none_or(|trial| trial.checkpoints.is_empty()) => {
+                self.holding.remove(trial);
             }
             _ => {}
         }

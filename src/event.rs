@@ -53,8 +53,11 @@ pub enum Event {
     RunnerStopped {
         /// Why.
         reason: String,
-        /// How long it ran, in microseconds.
+        /// How long it ran, in microseconds; while the study was paused and nothing ran, time stood still.
         ran_micros: i64,
+        /// When it was last heard, if it was killed: the study's next runner writes this in its stead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        heard: Option<crate::time::Timestamp>,
     },
     /// A trial came into being.
     TrialCreated {
@@ -117,6 +120,9 @@ pub enum Event {
         step: u64,
         /// Where it is; absolute.
         path: PathBuf,
+        /// What it takes on the disk, where that was measured.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<u64>,
     },
     /// A checkpoint is no longer needed; its files are removed after this is durable.
     CheckpointDropped {
@@ -124,6 +130,13 @@ pub enum Event {
         trial: TrialNumber,
         /// Which.
         path: PathBuf,
+    },
+    /// Checkpoints take more than `[checkpoints] max_disk`, and all that are left are needed.
+    DiskExceeded {
+        /// What they take, in bytes.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
     },
     /// An attempt is over.
     AttemptEnded {
@@ -258,6 +271,7 @@ impl Event {
             | Event::StudyPaused { .. }
             | Event::StudyResumed { .. }
             | Event::BudgetExtended { .. }
+            | Event::DiskExceeded { .. }
             | Event::RequestServed { .. } => None,
         }
     }

@@ -43,6 +43,7 @@
 //! | | [`arguments`] | the trainer's arguments and their checks, known to binaries that cannot train |
 //! | | [`importance`] | which parameters matter: PED-ANOVA and fANOVA |
 //! | | [`config`] | `study.toml` to a resolved study, or everything that is wrong with it |
+//! | | [`forecast`] | how long a study will take, and what it will use |
 //! | | [`storage`] | the store: in memory or one SQLite file |
 //! | | [`paths`], [`wire`] | where trials' files lie; the lines that runner and child exchange |
 //! | 2 decisions | [`engine`] | the whole search as a state machine without a clock, files or processes |
@@ -139,6 +140,7 @@ pub mod device;
 pub mod engine;
 pub mod event;
 pub mod export;
+pub mod forecast;
 pub mod history;
 pub mod importance;
 pub mod library;

@@ -1,5 +1,6 @@
 //! Reporters say on a stream what happens to a study; each is one file and one line of [`REPORTERS`].
 
+pub mod ahead;
 mod events;
 pub mod journal;
 mod plain;

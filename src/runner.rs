@@ -1,6 +1,7 @@
 //! The one loop that drives a study: waits for an input, asks the engine, writes, and only then acts.
 
 pub mod desk;
+pub mod disk;
 pub mod errand;
 pub mod inline;
 pub mod launcher;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::device::Slot;
-use crate::engine::{Effect, Engine, EngineError, GRACE, Input, Outcome};
+use crate::engine::{Effect, Engine, EngineError, GRACE, Input, Outcome, end_of_killed_runner};
 use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
 use crate::processes;
 use crate::reporters::{Happening, Reporter};
@@ -89,22 +90,28 @@ pub fn take_lease(storage: &mut dyn Storage, study: &StoredStudy) -> Result<Leas
 }
 
 /// A runner that was killed could not say how long it ran: up to the last thing that it wrote counts, or a study that is
-/// killed again and again would never use up its time.
+/// killed again and again would never use up its budget.
 fn close_dead_runner(storage: &mut dyn Storage, lease: &Lease) -> Result<(), StorageError> {
-    let (_, Some(since)) = storage.running_since(lease.study)? else { return Ok(()) };
+    if storage.running_since(lease.study)?.1.is_none() {
+        return Ok(());
+    }
+    let mut pages = Vec::new();
     let mut before = Seq(i64::MAX);
-    let last = loop {
-        let events = storage.events_before(lease.study, before, 100)?;
-        let Some((first, ..)) = events.first() else { break since };
+    loop {
+        let mut page = storage.events_before(lease.study, before, 1000)?;
+        let Some((first, ..)) = page.first() else { break };
         before = *first;
-        // Anyone may write notes and tags, at any time.
-        let own = events.iter().rev().find(|(_, _, event)| !matches!(event, Event::Noted { .. } | Event::Tagged { .. }));
-        if let Some((_, at, _)) = own {
-            break *at;
+        let begun = page.iter().rposition(|(_, _, event)| matches!(event, Event::RunnerStarted { .. }));
+        pages.push(page.split_off(begun.unwrap_or(0)));
+        if begun.is_some() {
+            break;
         }
-    };
-    let ran_micros = i64::try_from(last.since(since).as_micros()).unwrap_or(i64::MAX);
-    storage.append(lease, now(), &[Event::RunnerStopped { reason: "it was killed".to_owned(), ran_micros }])?;
+    }
+    let paused = storage.summary(lease.study)?.paused.is_some();
+    let events = pages.iter().rev().flatten().map(|(_, at, event)| (*at, event));
+    if let Some(end) = end_of_killed_runner(paused, events) {
+        storage.append(lease, now(), &[end])?;
+    }
     Ok(())
 }
 

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::Checkpoint;
 use crate::device::Slot;
 use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
+use crate::forecast::Used;
 use crate::params::Params;
 use crate::query::{Filter, TrialQuery};
 use crate::study::{Extension, StudySpec};
@@ -384,6 +386,10 @@ pub trait StorageReader: Send {
     fn events_after(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError>;
     /// The last `limit` journal entries before a place, in order: a journal is read from its end without its beginning.
     fn events_before(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError>;
+    /// What the study used so far: time of devices, and what forecasts are made of.
+    fn used(&self, study: StudyId) -> Result<Used, StorageError>;
+    /// The checkpoints that are there, by trial and step.
+    fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError>;
     /// Microseconds that runners spent on the study and, if one runs, when it began.
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError>;
     /// Whether anything was committed by anyone since the last call.

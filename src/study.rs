@@ -110,16 +110,35 @@ pub struct Budget {
     /// Ends after this many complete and pruned trials without a better one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience: Option<u64>,
+    /// Hours that slots were busy, summed over slots and over all runs: one slot is one device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_hours: Option<f64>,
+    /// Money: device-hours times `price_per_hour`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    /// What an hour of one slot costs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price_per_hour: Option<f64>,
 }
 
 /// What `hpsearch extend` added to a budget, on top of what the study file says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Extension {
     /// Trials more.
     pub trials: u64,
     /// Running time more.
     pub time: Duration,
+    /// Device-hours more.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub device_hours: f64,
+    /// Money more.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cost: f64,
+}
+
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
 }
 
 impl Extension {
@@ -131,7 +150,37 @@ impl Extension {
     /// Both together.
     #[must_use]
     pub fn and(self, more: Extension) -> Extension {
-        Extension { trials: self.trials.saturating_add(more.trials), time: self.time.saturating_add(more.time) }
+        Extension {
+            trials: self.trials.saturating_add(more.trials),
+            time: self.time.saturating_add(more.time),
+            device_hours: self.device_hours + more.device_hours,
+            cost: self.cost + more.cost,
+        }
+    }
+}
+
+/// The limit on the time of devices that ends a study first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DeviceLimit {
+    /// `budget.device_hours`.
+    Hours(f64),
+    /// `budget.cost`, at a price for an hour.
+    Cost {
+        /// The limit.
+        cost: f64,
+        /// `budget.price_per_hour`.
+        price: f64,
+    },
+}
+
+impl DeviceLimit {
+    /// The limit as time of devices.
+    pub fn time(self) -> Duration {
+        let hours = match self {
+            DeviceLimit::Hours(hours) => hours,
+            DeviceLimit::Cost { cost, price } => cost / price,
+        };
+        Duration::try_from_secs_f64(hours * 3600.0).unwrap_or(Duration::MAX)
     }
 }
 
@@ -140,6 +189,20 @@ impl Budget {
     pub fn extend(&mut self, extension: Extension) {
         self.trials = self.trials.map(|trials| trials.saturating_add(extension.trials));
         self.time = self.time.map(|time| time.saturating_add(extension.time));
+        self.device_hours = self.device_hours.map(|hours| hours + extension.device_hours);
+        self.cost = self.cost.map(|cost| cost + extension.cost);
+    }
+
+    /// The tighter one of `device_hours` and `cost`, if one of them is set.
+    pub fn device_limit(&self) -> Option<DeviceLimit> {
+        let hours = self.device_hours.map(DeviceLimit::Hours);
+        let cost = self.cost.zip(self.price_per_hour).map(|(cost, price)| DeviceLimit::Cost { cost, price });
+        hours.into_iter().chain(cost).min_by_key(|limit| limit.time())
+    }
+
+    /// What so much time of devices costs; `None` without a price.
+    pub fn price_of(&self, device_time: Duration) -> Option<f64> {
+        Some(device_time.as_secs_f64() / 3600.0 * self.price_per_hour?)
     }
 }
 
@@ -255,11 +318,14 @@ pub struct CheckpointsSpec {
     pub keep_best: Option<u32>,
     /// Directory for trials' files; absolute. `None`: beside the store.
     pub dir: Option<PathBuf>,
+    /// Most bytes that all of them may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_disk: Option<u64>,
 }
 
 impl Default for CheckpointsSpec {
     fn default() -> Self {
-        CheckpointsSpec { keep_best: Some(3), dir: None }
+        CheckpointsSpec { keep_best: Some(3), dir: None, max_disk: None }
     }
 }
 

@@ -68,6 +68,10 @@ pub struct StudyView {
     pub tags: Vec<String>,
     /// Microseconds that runners spent on it, the present one not counted.
     pub ran_micros: i64,
+    /// Microseconds that trials spent on slots, in attempts that have ended: the time of devices.
+    pub busy_micros: i64,
+    /// Up to when the last runner was heard, if it was killed: its attempts ended then.
+    pub killed_at: Option<Timestamp>,
     changes: Changes,
 }
 
@@ -86,6 +90,8 @@ impl StudyView {
             notes: Vec::new(),
             tags: Vec::new(),
             ran_micros: 0,
+            busy_micros: 0,
+            killed_at: None,
             changes: Changes::default(),
         }
     }
@@ -135,8 +141,11 @@ impl StudyView {
     /// Takes one event in. Events about trials that do not exist are ignored: a journal read in part stays readable.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         match event {
-            Event::RunnerStarted { .. } | Event::AttemptLaunched { .. } | Event::RequestServed { .. } => {}
-            Event::RunnerStopped { ran_micros, .. } => self.ran_micros += ran_micros,
+            Event::RunnerStarted { .. } | Event::AttemptLaunched { .. } | Event::RequestServed { .. } | Event::DiskExceeded { .. } => {}
+            Event::RunnerStopped { ran_micros, heard, .. } => {
+                self.ran_micros += ran_micros;
+                self.killed_at = *heard;
+            }
             Event::StudyFinished { reason } => self.finished = Some(reason.clone()),
             Event::StudyReopened { .. } => self.finished = None,
             Event::StudyPaused { reason } => self.paused = Some(reason.clone()),
@@ -207,21 +216,21 @@ impl StudyView {
                 let position = trial.decisions.partition_point(|decision| decision.step < *step);
                 trial.decisions.insert(position, Decision { step: *step, verdict: verdict.clone() });
             }
-            Event::CheckpointSaved { step, path, .. } => {
+            Event::CheckpointSaved { step, path, bytes, .. } => {
                 trial.checkpoints.retain(|checkpoint| checkpoint.path != *path);
                 let position = trial.checkpoints.partition_point(|checkpoint| checkpoint.step <= *step);
-                trial.checkpoints.insert(position, crate::checkpoint::Checkpoint { step: *step, path: path.clone() });
+                trial.checkpoints.insert(position, crate::checkpoint::Checkpoint { step: *step, path: path.clone(), bytes: *bytes });
             }
             Event::CheckpointDropped { path, .. } => trial.checkpoints.retain(|checkpoint| checkpoint.path != *path),
             Event::AttemptEnded { end, .. } => {
-                let spent = trial.started.map_or(0, |started| at.0.saturating_sub(started.0).max(0));
-                // An attempt lost with its runner ended at an unknown moment: its time is not counted.
                 if matches!(end, AttemptEnd::Failed(_)) {
                     trial.failures += 1;
                 }
-                if *end != AttemptEnd::Lost {
-                    trial.busy_micros += spent;
-                }
+                // An attempt lost with its runner ended when that was last heard.
+                let ended = if *end == AttemptEnd::Lost { self.killed_at.map(|heard| heard.min(at)) } else { Some(at) };
+                let spent = trial.started.zip(ended).map_or(0, |(started, ended)| ended.0.saturating_sub(started.0).max(0));
+                trial.busy_micros += spent;
+                self.busy_micros += spent;
             }
             Event::TrialQueued { until, reason, .. } => {
                 trial.state = TrialState::Queued;

@@ -8,14 +8,20 @@ use clap::Args;
 
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
+use super::ls;
 use super::waiting::Waiting;
 use crate::config::{self, Look};
+use crate::forecast::Used;
 use crate::params::Params;
 use crate::paths;
-use crate::reporters::wording::count;
+use crate::reporters::ahead::{Running, before_the_first, look_ahead, parts};
+use crate::reporters::wording::{StudyState, count};
+use crate::runner;
 use crate::runner::errand::{self, ErrandError, Progress};
 use crate::runner::process::own_program;
 use crate::runner::slots::{Machine, SlotsError, slots};
+use crate::storage::sqlite::SqliteReader;
+use crate::storage::{StorageError, StorageReader};
 use crate::study::{Program, StudySpec};
 use crate::wire::Job;
 
@@ -53,8 +59,31 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
     for line in prepare_data(&spec, console)? {
         writeln!(console.out, "data      {line}")?;
     }
+    writeln!(console.out, "forecast  {}", ahead(&spec, places.len(), console)?)?;
     writeln!(console.out, "`hpsearch run {}` runs it", shown(&arguments.study))?;
     Ok(Exit::Done)
+}
+
+/// What is ahead of the study: from its own trials, if the store has some, else what its file tells.
+fn ahead(spec: &StudySpec, slots: usize, console: &Console) -> Result<String, Failure> {
+    let known = match SqliteReader::open(&console.store) {
+        Ok(reader) => reader.study(&spec.name)?.map(|known| (reader, known)),
+        Err(StorageError::Missing { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let Some((reader, known)) = known else { return Ok(before_the_first(spec)) };
+    let summary = reader.summary(known.id)?;
+    let mut spec = spec.clone();
+    spec.budget.extend(known.extension);
+    // It may be run on other slots than before.
+    let used = Used { slots, ..reader.used(known.id)? };
+    let running = if ls::state(&summary) == StudyState::Running { Running::Yes } else { Running::No };
+    let forecast = look_ahead(&spec, summary.counts, ls::elapsed(&reader, &summary)?, used, runner::now(), running);
+    let parts = parts(&forecast);
+    if parts.is_empty() {
+        return Ok(before_the_first(&spec));
+    }
+    Ok(format!("{} (from the {} of the store)", parts.join("; "), count(summary.counts.total(), "trial")))
 }
 
 /// Has the data read, checked and tokenised once, before any trial needs it; what was found.

@@ -1,9 +1,8 @@
 //! `hpsearch du`: what the store and the files of its trials take on the disk, and what could be freed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,13 +12,14 @@ use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
 use super::{OutputForm, named_study};
-use crate::metric::Score;
+use crate::checkpoint::Checkpoint;
+use crate::engine::retention::Rule;
 use crate::paths::{data_cache, trial_directory};
 use crate::reporters::table::{Align, Column};
 use crate::reporters::wording::{bytes, one_line};
-use crate::storage::{StorageReader, StudySummary};
-use crate::trial::{Trial, TrialNumber, TrialState};
-use crate::view::{StudyView, value_step};
+use crate::runner::disk::{entries, size};
+use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
+use crate::trial::{TrialNumber, TrialState};
 
 /// What `hpsearch du` is told.
 #[derive(Clone, Debug, Args)]
@@ -64,10 +64,13 @@ struct StudyUsage {
     name: String,
     directory: PathBuf,
     states: Vec<StateUsage>,
-    /// Of trials that the store does not know.
+    /// Of trials that the store does not know: `hpsearch gc` removes them.
     unknown: u64,
-    /// Checkpoints that `[checkpoints] keep` would not keep.
+    /// Checkpoints that `[checkpoints]` would not keep.
     freeable: u64,
+    /// What its checkpoints may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_disk: Option<u64>,
     total: u64,
 }
 
@@ -97,7 +100,7 @@ pub fn du(arguments: &DuArguments, console: &mut Console) -> Result<Exit, Failur
     let mut usage = Usage { version: VERSION, store: store_usage(&console.store), studies: Vec::new(), data: 0, total: 0 };
     let mut caches = BTreeSet::new();
     for study in &studies {
-        usage.studies.push(study_usage(study, &reader.view(study.id)?, &console.store));
+        usage.studies.push(study_usage(study, &reader, &console.store)?);
         caches.insert(data_cache(&study.spec, &console.store));
     }
     usage.data = caches.iter().map(|cache| size(cache)).sum();
@@ -120,19 +123,23 @@ fn store_usage(store: &Path) -> StoreUsage {
     StoreUsage { path: store.to_owned(), file: size(store), log: beside("-wal") + beside("-shm"), copies }
 }
 
-fn study_usage(study: &StudySummary, view: &StudyView, store: &Path) -> StudyUsage {
+fn study_usage(study: &StudySummary, reader: &dyn StorageReader, store: &Path) -> Result<StudyUsage, Failure> {
     let first = trial_directory(&study.spec, store, TrialNumber(0));
     let directory = first.parent().map_or_else(|| first.clone(), Path::to_owned);
     let mut states: Vec<StateUsage> =
         TrialState::ALL.into_iter().map(|state| StateUsage { state, trials: 0, checkpoints: 0, logs: 0, other: 0 }).collect();
     let mut known = 0;
-    for trial in &view.trials {
+    let mut checkpoints: BTreeMap<TrialNumber, Vec<Checkpoint>> = BTreeMap::new();
+    for (trial, checkpoint) in reader.checkpoints(study.id)? {
+        checkpoints.entry(trial).or_default().push(checkpoint);
+    }
+    for trial in reader.outcomes(study.id, OutcomeCursor::default())?.0 {
         let usage = &mut states[TrialState::ALL.iter().position(|state| *state == trial.state).unwrap_or_default()];
         usage.trials += 1;
         let own = trial_directory(&study.spec, store, trial.number);
         let real_own = real(&own);
         let (mut inside, mut outside) = (0, 0);
-        for checkpoint in &trial.checkpoints {
+        for checkpoint in checkpoints.get(&trial.number).into_iter().flatten() {
             let taken = size(&checkpoint.path);
             *(if real(&checkpoint.path).starts_with(&real_own) { &mut inside } else { &mut outside }) += taken;
         }
@@ -144,39 +151,15 @@ fn study_usage(study: &StudySummary, view: &StudyView, store: &Path) -> StudyUsa
         usage.other += all.saturating_sub(inside + logs);
     }
     let unknown = entries(&directory).map(|entry| size(&entry)).sum::<u64>().saturating_sub(known);
-    let freeable = freeable(study, view).iter().map(|path| size(path)).sum();
+    let mut holding = Vec::new();
+    for number in checkpoints.keys() {
+        holding.extend(reader.trial(study.id, *number)?);
+    }
+    let plan = Rule::of(&study.spec).plan(&holding.iter().collect::<Vec<_>>());
+    let freeable = plan.dropped.iter().map(|(_, path)| size(path)).sum();
     let total = unknown + states.iter().map(StateUsage::total).sum::<u64>();
     states.retain(|usage| usage.trials > 0);
-    StudyUsage { name: study.spec.name.clone(), directory, states, unknown, freeable, total }
-}
-
-/// The checkpoints that the rule of the study's specification would not keep: of trials that are over, all but the best
-/// checkpoint of the best trials. What runs or is paused keeps its own.
-fn freeable<'a>(study: &StudySummary, view: &'a StudyView) -> Vec<&'a Path> {
-    let Some(keep) = study.spec.checkpoints.keep_best else { return Vec::new() };
-    let direction = study.spec.direction();
-    let mut ranked: Vec<&Trial> = view.trials.iter().filter(|trial| trial.state == TrialState::Complete && !trial.checkpoints.is_empty()).collect();
-    ranked.sort_by_key(|trial| Score::new(direction, trial.value.unwrap_or(f64::NAN)));
-    let best: BTreeSet<TrialNumber> = ranked.iter().take(usize::try_from(keep).unwrap_or(usize::MAX)).map(|trial| trial.number).collect();
-    let mut paths = Vec::new();
-    for trial in view.trials.iter().filter(|trial| trial.state.is_finished()) {
-        let step = value_step(study.spec.value, direction, trial);
-        let exact = trial.checkpoints.iter().rposition(|checkpoint| Some(checkpoint.step) == step);
-        let kept = exact.or_else(|| trial.checkpoints.len().checked_sub(1)).filter(|_| best.contains(&trial.number));
-        let dropped = trial.checkpoints.iter().enumerate().filter(|(index, _)| Some(*index) != kept);
-        paths.extend(dropped.map(|(_, checkpoint)| checkpoint.path.as_path()));
-    }
-    paths
-}
-
-/// What a file or a directory takes on the disk; links are not followed, and what is not there takes nothing.
-fn size(path: &Path) -> u64 {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return 0 };
-    let own = metadata.blocks() * 512;
-    if !metadata.is_dir() {
-        return own;
-    }
-    own + entries(path).map(|entry| size(&entry)).sum::<u64>()
+    Ok(StudyUsage { name: study.spec.name.clone(), directory, states, unknown, freeable, max_disk: study.spec.checkpoints.max_disk, total })
 }
 
 /// The path by which different ways of writing it are told to be one: the store may be given relative to where one is, a
@@ -194,11 +177,6 @@ fn logs(directory: &Path) -> u64 {
         name.is_some_and(|name| name.starts_with("attempt-") && name.ends_with(".log"))
     };
     entries(directory).filter(is_log).map(|path| size(&path)).sum()
-}
-
-fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
-    // What vanishes or may not be read is not counted.
-    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 fn print(usage: &Usage, by_state: bool, console: &mut Console) -> Result<(), Failure> {
@@ -245,9 +223,15 @@ fn summary(usage: &Usage, console: &mut Console) -> Result<(), Failure> {
         writeln!(console.out, "tokenised data: {}", bytes(usage.data))?;
     }
     writeln!(console.out, "all together: {}", bytes(usage.total))?;
+    for study in &usage.studies {
+        if let Some(most) = study.max_disk {
+            let taken = study.states.iter().map(|state| state.checkpoints).sum();
+            writeln!(console.out, "checkpoints of {}: {} of the {} that max_disk allows", one_line(&study.name), bytes(taken), bytes(most))?;
+        }
+    }
     let freeable: u64 = usage.studies.iter().map(|study| study.freeable).sum();
     if freeable > 0 {
-        writeln!(console.out, "of this, `[checkpoints] keep` does not ask for {}", bytes(freeable))?;
+        writeln!(console.out, "of this, `[checkpoints]` does not ask for {}, and the next run removes it", bytes(freeable))?;
     }
     Ok(())
 }

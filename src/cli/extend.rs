@@ -17,6 +17,7 @@ Examples:
   hpsearch extend digits --trials +50
   hpsearch extend digits --time +2h
   hpsearch extend --trials +20 --time +30m     the only study of the store
+  hpsearch extend digits --device-hours +4 --cost +20
 
 It is added to what the study file says, and stays added when the study is run
 again or the file is changed. A study that is over goes on when it is run.";
@@ -28,11 +29,26 @@ pub struct ExtendArguments {
     /// The study's name or file
     pub study: Option<String>,
     /// So many trials more
-    #[arg(long, value_name = "+N", value_parser = trials, required_unless_present = "time")]
+    #[arg(long, value_name = "+N", value_parser = trials, required_unless_present_any = ["time", "device_hours", "cost"])]
     pub trials: Option<u64>,
     /// So much more running time: 90m, 2h, 1d12h
     #[arg(long, value_name = "+TIME", value_parser = time)]
     pub time: Option<Duration>,
+    /// So many more device-hours, where the study's budget has `device_hours`
+    #[arg(long, value_name = "+HOURS", value_parser = amount)]
+    pub device_hours: Option<f64>,
+    /// So much more money, where the study's budget has `cost`
+    #[arg(long, value_name = "+COST", value_parser = amount)]
+    pub cost: Option<f64>,
+}
+
+fn amount(text: &str) -> Result<f64, String> {
+    let number = text.strip_prefix('+').unwrap_or(text);
+    number
+        .parse()
+        .ok()
+        .filter(|amount: &f64| amount.is_finite() && *amount > 0.0)
+        .ok_or_else(|| "an amount is a number above zero, like +2.5".to_owned())
 }
 
 fn trials(text: &str) -> Result<u64, String> {
@@ -47,6 +63,11 @@ fn time(text: &str) -> Result<Duration, String> {
 /// Asks for it.
 pub fn extend(arguments: &ExtendArguments, console: &mut Console) -> Result<Exit, Failure> {
     let study = named_study::find(&console.reader()?, arguments.study.as_deref())?;
-    let by = Extension { trials: arguments.trials.unwrap_or_default(), time: arguments.time.unwrap_or_default() };
+    let by = Extension {
+        trials: arguments.trials.unwrap_or_default(),
+        time: arguments.time.unwrap_or_default(),
+        device_hours: arguments.device_hours.unwrap_or_default(),
+        cost: arguments.cost.unwrap_or_default(),
+    };
     ask_all(&study, &[Request::Extend { by }], console)
 }

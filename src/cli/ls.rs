@@ -35,6 +35,9 @@ struct Listing<'a> {
 struct Line<'a> {
     name: &'a str,
     state: &'static str,
+    /// Why it is over, or paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
     trials: CountsJson,
     best: Option<BestJson>,
     metric: &'a str,
@@ -61,6 +64,7 @@ fn line(study: &StudySummary) -> Line<'_> {
     Line {
         name: &study.spec.name,
         state: state(study).as_str(),
+        reason: study.finished.as_deref().or(study.paused.as_deref()),
         trials: study.counts.into(),
         best: study.best.map(|(number, value)| BestJson { number: number.0, value: Number(value) }),
         metric: &objective.metric,
@@ -84,7 +88,7 @@ pub fn elapsed(reader: &dyn StorageReader, study: &StudySummary) -> Result<Durat
 fn columns(studies: &[StudySummary], spent: Vec<String>) -> Vec<Column> {
     let cells = |cell: &dyn Fn(&StudySummary) -> String| studies.iter().map(cell).collect::<Vec<_>>();
     let trials = |study: &StudySummary| {
-        let progress = Progress::new(&study.spec, study.counts, Duration::ZERO);
+        let progress = Progress::new(&study.spec, study.counts, Duration::ZERO, Duration::ZERO);
         progress.of.map_or_else(|| progress.done.to_string(), |of| format!("{}/{of}", progress.done))
     };
     vec![

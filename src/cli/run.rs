@@ -16,7 +16,7 @@ use super::{DEFAULT_STORE, starter};
 use crate::config::{self, ChangeClass, Look};
 use crate::engine::{Input, Outcome};
 use crate::event::Request;
-use crate::reporters::wording::{count, duration, number};
+use crate::reporters::wording::{count, extension, number};
 use crate::reporters::{Reporter, reporter};
 use crate::runner::process::{ProcessLauncher, own_program};
 use crate::runner::signals::SignalWatch;
@@ -127,12 +127,8 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
 }
 
 fn tell_extension(known: &StoredStudy, set: &[String], console: &mut Console) {
-    let Extension { trials, time } = known.extension;
-    let trials = (trials > 0).then(|| count(trials, "trial"));
-    let time = (!time.is_zero()).then(|| duration(time));
-    let parts: Vec<String> = trials.into_iter().chain(time).collect();
-    if !parts.is_empty() {
-        let more = parts.join(" and ");
+    if !known.extension.is_nothing() {
+        let more = extension(known.extension);
         let over_set = set.iter().any(|word| word.trim_start().starts_with("budget."));
         let take_back = if over_set { format!("; `--set` is raised by it too: set {more} less to take it back") } else { String::new() };
         console.say(&format!("budget: {more} more than the file says, by `hpsearch extend`{take_back}"));

@@ -12,14 +12,16 @@ use super::exit::{Exit, Failure};
 use super::ls::{elapsed, state};
 use super::named_study;
 use super::trial_json::{BestJson, CountsJson, VERSION};
+use crate::forecast::{Forecast, Span};
 use crate::metric::Number;
 use crate::paths::files_directory;
-use crate::reporters::progress::Progress;
+use crate::reporters::ahead::{self, Running, look_ahead};
 use crate::reporters::table::{Align, Column};
-use crate::reporters::wording::{StudyState, count, duration, number, one_line, param, rough_duration};
+use crate::reporters::wording::{StudyState, bytes, count, duration, number, one_line, param};
+use crate::runner;
 use crate::samplers::{self, Situation};
 use crate::space::{Dimension, Distribution, Scale};
-use crate::storage::StudySummary;
+use crate::storage::{StorageReader, StudySummary};
 use crate::study::{Count, PolicySpec, Program, StudySpec, ValueRule};
 use crate::time::Timestamp;
 use crate::trial::{TrialNumber, TrialState};
@@ -44,7 +46,43 @@ struct Answer<'a> {
     trials: CountsJson,
     best: Option<BestJson>,
     seconds: f64,
+    device_hours: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forecast: Option<ForecastJson>,
     specification: &'a StudySpec,
+}
+
+/// What is ahead of the study: each the likely value, and a range around it.
+#[derive(Serialize)]
+struct ForecastJson {
+    seconds_left: Option<[f64; 3]>,
+    device_hours: Option<[f64; 3]>,
+    cost: Option<[f64; 3]>,
+    trials: Option<[f64; 3]>,
+    disk_bytes: Option<[f64; 3]>,
+}
+
+impl From<&Forecast> for ForecastJson {
+    /// Low, likely, high.
+    fn from(forecast: &Forecast) -> Self {
+        let span = |span: Option<Span>| span.map(|span| [span.low, span.likely, span.high]);
+        ForecastJson {
+            seconds_left: span(forecast.seconds_left),
+            device_hours: span(forecast.device_hours),
+            cost: span(forecast.cost),
+            trials: span(forecast.trials),
+            disk_bytes: span(forecast.disk),
+        }
+    }
+}
+
+/// What the study used, and what is ahead of it, unless it is over.
+struct Effort {
+    elapsed: Duration,
+    device_time: Duration,
+    forecast: Option<Forecast>,
 }
 
 /// Prints the study.
@@ -52,7 +90,7 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
     let reader = console.reader()?;
     let study = named_study::find(&reader, arguments.study.as_deref())?;
     let state = state(&study);
-    let elapsed = elapsed(&reader, &study)?;
+    let effort = effort(&reader, &study, state)?;
     match OutputForm::from(arguments.json) {
         OutputForm::Json => console.json(&Answer {
             version: VERSION,
@@ -61,15 +99,26 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
             finished: study.finished.as_deref(),
             trials: study.counts.into(),
             best: study.best.map(|(number, value)| BestJson { number: number.0, value: Number(value) }),
-            seconds: elapsed.as_secs_f64(),
+            seconds: effort.elapsed.as_secs_f64(),
+            device_hours: effort.device_time.as_secs_f64() / 3600.0,
+            cost: study.spec.budget.price_of(effort.device_time),
+            forecast: effort.forecast.as_ref().map(ForecastJson::from),
             specification: &study.spec,
         })?,
-        OutputForm::Text => print(&study, state, elapsed, console)?,
+        OutputForm::Text => print(&study, state, &effort, console)?,
     }
     Ok(Exit::Done)
 }
 
-fn print(study: &StudySummary, state: StudyState, elapsed: Duration, console: &mut Console) -> Result<(), Failure> {
+fn effort(reader: &dyn StorageReader, study: &StudySummary, state: StudyState) -> Result<Effort, Failure> {
+    let (elapsed, used, now) = (elapsed(reader, study)?, reader.used(study.id)?, runner::now());
+    let running = if state == StudyState::Running { Running::Yes } else { Running::No };
+    let device_time = if running == Running::Yes { used.device_time(now) } else { used.busy };
+    let forecast = (state != StudyState::Finished).then(|| look_ahead(&study.spec, study.counts, elapsed, used, now, running));
+    Ok(Effort { elapsed, device_time, forecast })
+}
+
+fn print(study: &StudySummary, state: StudyState, effort: &Effort, console: &mut Console) -> Result<(), Failure> {
     let spec = &study.spec;
     let objective = spec.objective();
     writeln!(console.out, "{}: {} {}", one_line(&spec.name), objective.direction.as_str(), one_line(&objective.metric))?;
@@ -77,30 +126,31 @@ fn print(study: &StudySummary, state: StudyState, elapsed: Duration, console: &m
         writeln!(console.out, "{}", one_line(description))?;
     }
     writeln!(console.out)?;
-    for (title, text) in how_far(study, state, elapsed).into_iter().chain(rules(study, console)) {
+    for (title, text) in how_far(study, state, effort).into_iter().chain(rules(study, console)) {
         console.fact(title, &text)?;
     }
     writeln!(console.out)?;
     console.table(&space_columns(spec.space.dimensions()))
 }
 
-fn how_far(study: &StudySummary, state: StudyState, elapsed: Duration) -> Vec<(&'static str, String)> {
-    let progress = Progress::new(&study.spec, study.counts, elapsed);
+fn how_far(study: &StudySummary, state: StudyState, effort: &Effort) -> Vec<(&'static str, String)> {
     let mut counts = study.counts;
     let parts: Vec<String> = TrialState::ALL
         .into_iter()
         .filter_map(|state| Some(*counts.of(state)).filter(|trials| *trials > 0).map(|trials| format!("{trials} {}", state.as_str())))
         .collect();
     let trials = if parts.is_empty() { "none yet".to_owned() } else { parts.join(", ") };
-    let left = progress.left.filter(|_| state == StudyState::Running).map(|left| format!(", about {} left", rough_duration(left)));
+    let hours = ahead::device_hours(effort.device_time.as_secs_f64() / 3600.0);
+    let cost = study.spec.budget.price_of(effort.device_time).map(|cost| format!(", cost {cost:.2}")).unwrap_or_default();
+    let forecast = effort.forecast.as_ref().map(ahead::parts).filter(|parts| !parts.is_empty()).map(|parts| ("forecast", parts.join("; ")));
     let best = study.best.map_or_else(|| "no complete trial yet".to_owned(), |(trial, value)| format!("{} (trial {trial})", number(value)));
-    vec![
+    let facts = [
         ("state", state_in_words(study, state)),
         ("trials", trials),
         ("best", best),
-        ("time", format!("{}{}", duration(elapsed), left.unwrap_or_default())),
-        ("created", moment(study.created)),
-    ]
+        ("time", format!("{}; {hours}{cost}", duration(effort.elapsed))),
+    ];
+    facts.into_iter().chain(forecast).chain([("created", moment(study.created))]).collect()
 }
 
 fn state_in_words(study: &StudySummary, state: StudyState) -> String {
@@ -122,6 +172,7 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
     };
     let threads = count(u64::from(spec.devices.cpu_threads), "thread");
     let keep = spec.checkpoints.keep_best.map_or_else(|| "all".to_owned(), |best| format!("of the best {}", count(u64::from(best), "trial")));
+    let most = spec.checkpoints.max_disk.map(|most| format!(", {} at most", bytes(most))).unwrap_or_default();
     vec![
         ("value", format!("{value}; reports are counted in {}", clock(spec))),
         ("budget", budget(spec)),
@@ -129,7 +180,7 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
         ("pruner", policy(&spec.pruner)),
         ("program", program(&spec.program)),
         ("devices", format!("{}, {threads} for each trial on the CPU", one_line(&spec.devices.select.join(", ")))),
-        ("checkpoints", format!("{keep}, in {}", one_line(&shown(&files_directory(spec, &console.store))))),
+        ("checkpoints", format!("{keep}{most}, in {}", one_line(&shown(&files_directory(spec, &console.store))))),
         ("seed", spec.seed.to_string()),
     ]
 }
@@ -157,6 +208,9 @@ fn budget(spec: &StudySpec) -> String {
         budget.trial_time.map(|time| format!("{} for each attempt", duration(time))),
         budget.stall_time.map(|time| format!("{} without a report", duration(time))),
         budget.patience.map(|patience| format!("{} without a better one", count(patience, "trial"))),
+        budget.device_hours.map(|hours| format!("{hours} device-hours")),
+        budget.cost.map(|cost| format!("a cost of {cost}")),
+        budget.price_per_hour.map(|price| format!("{price} for a device-hour")),
     ]
     .into_iter()
     .flatten()

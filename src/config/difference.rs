@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::duration;
+use super::size;
 use super::space::describe;
 use crate::space::{Dimension, Distribution, Scale};
 use crate::study::{PolicySpec, Program, StudySpec};
@@ -108,6 +109,10 @@ fn budget(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
     compare("trial_time", old.trial_time.map(duration::format), new.trial_time.map(duration::format));
     compare("stall_time", old.stall_time.map(duration::format), new.stall_time.map(duration::format));
     compare("patience", count(old.patience), count(new.patience));
+    let amount = |amount: Option<f64>| amount.map(|amount| amount.to_string());
+    compare("device_hours", amount(old.device_hours), amount(new.device_hours));
+    compare("cost", amount(old.cost), amount(new.cost));
+    compare("price_per_hour", amount(old.price_per_hour), amount(new.price_per_hour));
 }
 
 fn space(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
@@ -202,6 +207,7 @@ fn operation(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
         })
     });
     compare("checkpoints.dir", &|spec| spec.checkpoints.dir.as_ref().map(|dir| dir.display().to_string()));
+    compare("checkpoints.max_disk", &|spec| spec.checkpoints.max_disk.map(size::format));
     compare("export.dir", &|spec| spec.export.dir.as_ref().map(|dir| dir.display().to_string()));
     compare("export.on_finish", &|spec| Some(spec.export.on_finish.to_string()));
 }

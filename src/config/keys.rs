@@ -32,6 +32,8 @@ pub enum KeyKind {
     },
     /// Any finite number.
     Number,
+    /// A finite number above zero.
+    Amount,
     /// `true` or `false`.
     Flag,
     /// A duration as a string.
@@ -175,9 +177,9 @@ const BUDGET: &[Key] = &[
     key("trial_time", KeyKind::Duration, "", "longest running time of one attempt at a trial"),
     key("stall_time", KeyKind::Duration, "", "longest time without a report or a checkpoint; then the attempt is killed"),
     key("patience", COUNT, "", "the study ends after so many complete and pruned trials without a better one"),
-    key("device_hours", KeyKind::Number, "", "hours summed over devices").not_yet("use `time`"),
-    key("cost", KeyKind::Number, "", "money spent").not_yet("use `time`"),
-    key("price_per_hour", KeyKind::Number, "", "price of a device").not_yet("use `time`"),
+    key("device_hours", KeyKind::Amount, "", "the study ends after so many hours, summed over the slots that were busy"),
+    key("cost", KeyKind::Amount, "", "the study ends when device-hours times `price_per_hour` reach this"),
+    key("price_per_hour", KeyKind::Amount, "", "what an hour of one slot costs"),
 ];
 
 const DEVICES: &[Key] = &[
@@ -194,7 +196,7 @@ const RETRY: &[Key] = &[
 const CHECKPOINTS: &[Key] = &[
     key("keep", KeyKind::Keep, "\"best-3\"", "whose checkpoints stay on disk"),
     key("dir", KeyKind::Path, "beside the store", "directory of the trials' files"),
-    key("max_disk", KeyKind::Size, "", "most bytes the trials' files may take").not_yet("use `keep`"),
+    key("max_disk", KeyKind::Size, "", "most bytes that the study's checkpoints may take"),
 ];
 
 const EXPORT: &[Key] = &[

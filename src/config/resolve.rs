@@ -29,6 +29,7 @@ pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<
     let name = name(&study, stem, problems);
     let objective = if study.place.is_some() || file.lacks("study") { objective(&study, problems) } else { None };
     let budget = file.section("budget", problems);
+    check_cost(&budget, problems);
     let searched = file.space(problems);
     let sampler = policies::read(Kind::Sampler, file.table("sampler"), problems);
     let pruner = policies::read(Kind::Pruner, file.table("pruner"), problems);
@@ -75,7 +76,8 @@ pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<
         export,
         ..StudySpec::new(&name, &objective.metric, objective.direction, space, program)
     };
-    let unlimited = ["trials", "time", "target"].iter().all(|key| budget.lacks(key)) && (budget.place.is_some() || file.lacks("budget"));
+    let unlimited =
+        ["trials", "time", "target", "device_hours", "cost"].iter().all(|key| budget.lacks(key)) && (budget.place.is_some() || file.lacks("budget"));
     check_sampler(&spec, &sampler, unlimited.then_some(&budget), problems);
     check_pruner(&spec, &pruner, problems);
     Some(spec)
@@ -355,6 +357,17 @@ fn read_budget(budget: &Section<'_>) -> Budget {
         trial_time: budget.duration("trial_time"),
         stall_time: budget.duration("stall_time"),
         patience: budget.whole("patience"),
+        device_hours: budget.number("device_hours"),
+        cost: budget.number("cost"),
+        price_per_hour: budget.number("price_per_hour"),
+    }
+}
+
+/// What is spent is not known without a price.
+fn check_cost(budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
+    if let Some(cost) = budget.entry("cost").filter(|_| budget.lacks("price_per_hour")) {
+        let problem = Diagnostic::error(cost.place, "`budget.cost` needs `price_per_hour`: what an hour of one slot costs");
+        problems.push(problem.help("write for example `price_per_hour = 2.5` under [budget], or `device_hours` instead of `cost`"));
     }
 }
 
@@ -493,7 +506,7 @@ fn checkpoints(section: &Section<'_>, base: &Path, problems: &mut Vec<Diagnostic
         },
         None => default.keep_best,
     };
-    CheckpointsSpec { keep_best, dir: section.text("dir").map(|dir| super::absolute(base, dir)) }
+    CheckpointsSpec { keep_best, dir: section.text("dir").map(|dir| super::absolute(base, dir)), max_disk: section.size("max_disk") }
 }
 
 /// How many of the best are kept; `Some(None)`: all.

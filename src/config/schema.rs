@@ -77,11 +77,12 @@ fn kind(kind: KeyKind) -> Json {
         KeyKind::Whole { min, max } => whole(min, max),
         KeyKind::WholeOrAuto { min, max } => json!({ "anyOf": [whole(min, max), { "const": "auto" }] }),
         KeyKind::Number => json!({ "type": "number" }),
+        KeyKind::Amount => json!({ "type": "number", "exclusiveMinimum": 0 }),
         KeyKind::Flag => json!({ "type": "boolean" }),
         KeyKind::Duration => {
             json!({ "type": "string", "pattern": r"^\s*([0-9.]+d)?\s*([0-9.]+h)?\s*([0-9.]+m)?\s*([0-9.]+s)?\s*$", "examples": ["90m", "2h30m", "1d"] })
         }
-        KeyKind::Size => json!({ "type": "string" }),
+        KeyKind::Size => json!({ "type": "string", "pattern": r"^\s*[0-9.]+\s*([KMGT]i|[kMGT])?B\s*$", "examples": ["50GiB", "800MiB"] }),
         KeyKind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
         KeyKind::Words(words) => json!({ "type": "array", "items": { "enum": words } }),
         KeyKind::Devices => {

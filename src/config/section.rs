@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::diagnostic::{Diagnostic, Place};
 use super::duration;
 use super::keys::{self, Key, KeyKind, KeyStatus};
+use super::size;
 use super::suggestion::{nearest, quoted};
 use super::syntax::{Entry, Item, Node, Table};
 
@@ -93,6 +94,11 @@ impl<'a> Section<'a> {
         self.text(key).and_then(|text| duration::parse(text).ok())
     }
 
+    /// The number of bytes of `key`.
+    pub fn size(&self, key: &str) -> Option<u64> {
+        self.text(key).and_then(|text| size::parse(text).ok())
+    }
+
     /// The strings of `key`.
     pub fn texts(&self, key: &str) -> Option<Vec<String>> {
         let list = self.node(key)?.list()?;
@@ -160,6 +166,10 @@ fn check_kind(name: &str, key: &Key, node: &Node) -> Result<(), Box<Diagnostic>>
             _ => Err(number_hint(wrong(node, &format!("{} or \"auto\"", whole_between(min, max))), node)),
         },
         KeyKind::Number => node.number().map(drop).ok_or_else(|| number_hint(wrong(node, "a number"), node)),
+        KeyKind::Amount => match node.number() {
+            Some(number) if number > 0.0 => Ok(()),
+            _ => Err(number_hint(wrong(node, "a number above zero"), node)),
+        },
         KeyKind::Flag => {
             if matches!(node.item, Item::Flag(_)) {
                 Ok(())
@@ -175,7 +185,14 @@ fn check_kind(name: &str, key: &Key, node: &Node) -> Result<(), Box<Diagnostic>>
             }
             None => Err(Box::new(wrong(node, "a duration in quotes").help("write for example \"90m\", \"2h30m\", \"1d\" or \"45s\""))),
         },
-        KeyKind::Size => node.text().map(drop).ok_or_else(|| wrong(node, "a size such as \"50GiB\"")),
+        KeyKind::Size => match node.text().map(size::parse) {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(why)) => {
+                let problem = Diagnostic::error(node.place, format!("`{name}` is not a size: {why}"));
+                Err(Box::new(problem.help("write for example \"50GiB\", \"800MiB\" or \"1.5TB\"")))
+            }
+            None => Err(Box::new(wrong(node, "a size in quotes").help("write for example \"50GiB\", \"800MiB\" or \"1.5TB\""))),
+        },
         KeyKind::Texts => match node.list() {
             Some(list) => match list.iter().find(|element| element.text().is_none()) {
                 Some(element) => Err(quote_hint(wrong(element, "a list of strings"), element)),

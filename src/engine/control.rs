@@ -244,6 +244,8 @@ impl Engine {
             by.is_nothing().then(|| "nothing was added".to_owned()),
             (by.trials > 0 && budget.trials.is_none()).then(|| unlimited("trials")),
             (!by.time.is_zero() && budget.time.is_none()).then(|| unlimited("time")),
+            (by.device_hours > 0.0 && budget.device_hours.is_none()).then(|| unlimited("device_hours")),
+            (by.cost > 0.0 && budget.cost.is_none()).then(|| unlimited("cost")),
         ];
         let problems: Vec<String> = problems.into_iter().flatten().collect();
         if !problems.is_empty() {
@@ -254,7 +256,9 @@ impl Engine {
         self.reopen("its budget was extended".to_owned());
         let trials = self.spec.budget.trials.filter(|_| by.trials > 0).map(|trials| format!("{trials} trials"));
         let time = self.spec.budget.time.filter(|_| !by.time.is_zero()).map(|time| format!("{} s", time.as_secs_f64()));
-        let parts: Vec<String> = trials.into_iter().chain(time).collect();
+        let hours = self.spec.budget.device_hours.filter(|_| by.device_hours > 0.0).map(|hours| format!("{hours} device-hours"));
+        let cost = self.spec.budget.cost.filter(|_| by.cost > 0.0).map(|cost| format!("a cost of {cost}"));
+        let parts: Vec<String> = trials.into_iter().chain(time).chain(hours).chain(cost).collect();
         Ok(self.when(format!("the budget is {} now", parts.join(" and "))))
     }
 

@@ -1,64 +1,228 @@
-//! Which checkpoints stay: a running trial's newest and best, and the best trials' best.
+//! Which checkpoints stay: what running and paused trials go on from, the best trials' best, and no more than fit.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 use super::{Effect, Engine};
 use crate::checkpoint::Checkpoint;
 use crate::event::Event;
-use crate::metric::Score;
+use crate::metric::{Direction, Score};
+use crate::study::{StudySpec, ValueRule};
 use crate::trial::{Trial, TrialNumber, TrialState};
+use crate::view::value_step;
 
-impl Engine {
-    /// Keeps a running trial's checkpoint to go on from, its best one (to export), and those not yet reported.
-    pub(super) fn drop_superseded(&mut self, number: TrialNumber) {
-        if self.spec.checkpoints.keep_best.is_none() {
-            return;
-        }
-        let Some(trial) = self.view.trial(number) else { return };
-        let Some(resumable) = trial.resumable_checkpoint() else { return };
-        let best = self.best_checkpoint(trial).and_then(|index| trial.checkpoints.get(index));
-        let superseded = |checkpoint: &&Checkpoint| checkpoint.step <= resumable.step && *checkpoint != resumable && Some(*checkpoint) != best;
-        let paths: Vec<_> = trial.checkpoints.iter().filter(superseded).map(|checkpoint| checkpoint.path.clone()).collect();
-        for path in paths {
-            self.drop_checkpoint(number, path);
-        }
+/// The rule of a study: `[checkpoints]`, and what its trials' values are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rule {
+    keep_best: Option<u32>,
+    max_disk: Option<u64>,
+    value: ValueRule,
+    direction: Direction,
+}
+
+/// A checkpoint that need not stay.
+pub type Dropped = (TrialNumber, PathBuf);
+
+/// What a rule says of checkpoints.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Those that need not stay.
+    pub dropped: Vec<Dropped>,
+    /// What the others take on the disk, as far as it was measured, if that is more than `max_disk`.
+    pub exceeded: Option<u64>,
+}
+
+impl Rule {
+    /// That of a study.
+    pub fn of(spec: &StudySpec) -> Rule {
+        let checkpoints = &spec.checkpoints;
+        Rule { keep_best: checkpoints.keep_best, max_disk: checkpoints.max_disk, value: spec.value, direction: spec.direction() }
     }
 
-    /// A pruned or failed trial keeps nothing; a complete one its best, while it is among the study's best.
-    pub(super) fn drop_after_finish(&mut self, number: TrialNumber) {
-        let Some(keep) = self.spec.checkpoints.keep_best else { return };
-        let Some(trial) = self.view.trial(number) else { return };
-        if trial.checkpoints.is_empty() {
-            return;
+    /// What need not stay of the checkpoints of `trials`: of a study, all that have some.
+    ///
+    /// `keep`: a complete trial keeps its best one while it is among the best; a pruned or failed one none; one that is not
+    /// over, the one to go on from, its best, and those that are newer than its reports.
+    ///
+    /// `max_disk`: of what is left, more goes until the rest fits: first what `keep = "all"` kept of trials beyond that, then
+    /// the complete trials' from the worst on, then the best ones of unfinished trials that are behind the study's best. What
+    /// a trial goes on from stays, and so does the best trial's.
+    pub fn plan(&self, trials: &[&Trial]) -> Plan {
+        let mut plan = Plan { dropped: self.beyond_keep(trials), exceeded: None };
+        let Some(limit) = self.max_disk else { return plan };
+        let gone: HashSet<(TrialNumber, &Path)> = plan.dropped.iter().map(|(number, path)| (*number, path.as_path())).collect();
+        let stays = |number: TrialNumber, checkpoint: &Checkpoint| !gone.contains(&(number, checkpoint.path.as_path()));
+        let all = trials.iter().flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint)));
+        let mut bytes: u64 = all.filter(|(number, checkpoint)| stays(*number, checkpoint)).filter_map(|(_, checkpoint)| checkpoint.bytes).sum();
+        let mut more = Vec::new();
+        for (number, checkpoint) in self.in_order(trials).into_iter().filter(|(number, checkpoint)| stays(*number, checkpoint)) {
+            if bytes <= limit {
+                break;
+            }
+            bytes -= checkpoint.bytes.unwrap_or(0).min(bytes);
+            more.push((number, checkpoint.path.clone()));
         }
-        let kept = if trial.state == TrialState::Complete { self.best_checkpoint(trial) } else { None };
-        let dropped = trial.checkpoints.iter().enumerate().filter(|(index, _)| Some(*index) != kept);
-        let paths: Vec<_> = dropped.map(|(_, checkpoint)| checkpoint.path.clone()).collect();
-        for path in paths {
-            self.drop_checkpoint(number, path);
-        }
-        self.keep_study_best(usize::try_from(keep).unwrap_or(usize::MAX));
+        plan.dropped.extend(more);
+        plan.exceeded = (bytes > limit).then_some(bytes);
+        plan
     }
 
-    fn keep_study_best(&mut self, keep: usize) {
-        let direction = self.view.direction();
-        let holds = |trial: &&Trial| trial.state == TrialState::Complete && !trial.checkpoints.is_empty();
-        let mut ranked: Vec<&Trial> = self.view.trials.iter().filter(holds).collect();
-        ranked.sort_by_key(|trial| Score::new(direction, trial.value.unwrap_or(f64::NAN)));
-        let dropped: Vec<_> =
-            ranked.iter().skip(keep).flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.path.clone()))).collect();
-        for (number, path) in dropped {
-            self.drop_checkpoint(number, path);
+    fn beyond_keep(&self, trials: &[&Trial]) -> Vec<Dropped> {
+        let Some(keep) = self.keep_best else { return Vec::new() };
+        let best: HashSet<TrialNumber> =
+            self.ranked(trials).iter().take(usize::try_from(keep).unwrap_or(usize::MAX)).map(|trial| trial.number).collect();
+        let mut dropped = Vec::new();
+        for trial in trials {
+            let needed = match trial.state {
+                TrialState::Complete if best.contains(&trial.number) => self.best_of(trial).into_iter().collect(),
+                TrialState::Complete | TrialState::Pruned | TrialState::Failed => Vec::new(),
+                TrialState::Queued | TrialState::Running | TrialState::Paused => self.needed_to_go_on(trial),
+            };
+            dropped.extend(without(trial, &needed));
         }
+        dropped
     }
 
-    /// The index of the checkpoint that holds the trial's value, or else the newest one.
-    fn best_checkpoint(&self, trial: &Trial) -> Option<usize> {
-        let step = self.view.value_step(trial);
+    /// What may be dropped for want of room, what is missed least first.
+    fn in_order<'a>(&self, trials: &[&'a Trial]) -> Vec<(TrialNumber, &'a Checkpoint)> {
+        let mut order: Vec<(TrialNumber, &Checkpoint)> = Vec::new();
+        let ranked = self.ranked(trials);
+        // Of what `keep = "all"` has kept: trials that came to nothing, then what is not a trial's best or newest.
+        let in_vain = |trial: &&&Trial| matches!(trial.state, TrialState::Pruned | TrialState::Failed);
+        order.extend(trials.iter().filter(in_vain).flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint))));
+        for trial in trials {
+            let needed = match trial.state {
+                TrialState::Pruned | TrialState::Failed => continue,
+                TrialState::Complete => self.best_of(trial).into_iter().collect(),
+                _ => self.needed_to_go_on(trial),
+            };
+            order.extend(others(trial, &needed));
+        }
+        order.extend(ranked.iter().skip(1).rev().filter_map(|trial| Some((trial.number, trial.checkpoints.get(self.best_of(trial)?)?))));
+        // A trial that is behind now can only win with a later report, and that has a later checkpoint.
+        let to_beat = ranked.first().and_then(|best| self.score(best));
+        let mut behind: Vec<&&Trial> =
+            trials.iter().filter(|trial| !trial.state.is_finished() && to_beat.is_some_and(|best| self.score(trial) > Some(best))).collect();
+        behind.sort_by_key(|trial| std::cmp::Reverse(self.score(trial)));
+        for trial in behind {
+            let newer: Vec<usize> = self
+                .needed_to_go_on(trial)
+                .into_iter()
+                .filter(|index| Some(*index) != self.best_of(trial) || Some(*index) == newest_reported(trial))
+                .collect();
+            order.extend(others(trial, &newer));
+        }
+        let mut seen = HashSet::new();
+        order.retain(|(number, checkpoint)| seen.insert((*number, checkpoint.path.as_path())));
+        order
+    }
+
+    /// Complete trials that have checkpoints, the best first.
+    fn ranked<'a>(&self, trials: &[&'a Trial]) -> Vec<&'a Trial> {
+        let mut ranked: Vec<&Trial> =
+            trials.iter().copied().filter(|trial| trial.state == TrialState::Complete && !trial.checkpoints.is_empty()).collect();
+        ranked.sort_by_key(|trial| Score::new(self.direction, trial.value.unwrap_or(f64::NAN)));
+        ranked
+    }
+
+    /// The value of a trial, or what it would be if it ended now.
+    fn score(&self, trial: &Trial) -> Option<Score> {
+        let step = value_step(self.value, self.direction, trial)?;
+        let value = trial.curve.iter().find(|(at, _)| *at == step).map(|(_, value)| *value)?;
+        Some(Score::new(self.direction, trial.value.unwrap_or(value)))
+    }
+
+    /// The checkpoint that holds the trial's value, or else the newest one.
+    fn best_of(&self, trial: &Trial) -> Option<usize> {
+        let step = value_step(self.value, self.direction, trial);
         let exact = trial.checkpoints.iter().rposition(|checkpoint| Some(checkpoint.step) == step);
         exact.or_else(|| trial.checkpoints.len().checked_sub(1))
     }
 
-    fn drop_checkpoint(&mut self, trial: TrialNumber, path: std::path::PathBuf) {
-        self.emit(Event::CheckpointDropped { trial, path: path.clone() });
-        self.effects.push(Effect::Remove { trial, path });
+    /// The checkpoint to go on from, the best one (to export), and those not yet reported.
+    fn needed_to_go_on(&self, trial: &Trial) -> Vec<usize> {
+        let Some(resumable) = newest_reported(trial) else { return (0..trial.checkpoints.len()).collect() };
+        let best = self.best_of(trial);
+        (0..trial.checkpoints.len()).filter(|index| *index >= resumable || Some(*index) == best).collect()
+    }
+}
+
+/// The checkpoint to go on from.
+fn newest_reported(trial: &Trial) -> Option<usize> {
+    let resumable = trial.resumable_checkpoint()?;
+    trial.checkpoints.iter().position(|checkpoint| checkpoint == resumable)
+}
+
+/// A trial's checkpoints but some.
+fn others<'a>(trial: &'a Trial, but: &[usize]) -> Vec<(TrialNumber, &'a Checkpoint)> {
+    trial.checkpoints.iter().enumerate().filter(|(index, _)| !but.contains(index)).map(|(_, checkpoint)| (trial.number, checkpoint)).collect()
+}
+
+fn without(trial: &Trial, needed: &[usize]) -> Vec<Dropped> {
+    others(trial, needed).into_iter().map(|(number, checkpoint)| (number, checkpoint.path.clone())).collect()
+}
+
+impl Engine {
+    /// Drops what one running trial does not need any more; with a limit on the disk, what the study does not.
+    pub(super) fn drop_superseded(&mut self, number: TrialNumber) {
+        let rule = Rule::of(&self.spec);
+        if rule.max_disk.is_some() {
+            return self.tidy();
+        }
+        if rule.keep_best.is_none() {
+            return;
+        }
+        let Some(trial) = self.view.trial(number) else { return };
+        let dropped = without(trial, &rule.needed_to_go_on(trial));
+        self.drop_all(dropped);
+    }
+
+    /// Drops all that the study does not need any more.
+    pub(super) fn tidy(&mut self) {
+        let rule = Rule::of(&self.spec);
+        let holding: Vec<&Trial> = self.holding.iter().filter_map(|number| self.view.trial(*number)).collect();
+        if holding.is_empty() || rule.keep_best.is_none() && rule.max_disk.is_none() {
+            return;
+        }
+        let Plan { dropped, exceeded } = rule.plan(&holding);
+        self.drop_all(dropped);
+        if let (Some(bytes), Some(limit)) = (exceeded, self.spec.checkpoints.max_disk)
+            && !self.disk_exceeded
+        {
+            self.emit(Event::DiskExceeded { bytes, limit });
+        }
+        self.disk_exceeded = exceeded.is_some();
+    }
+
+    /// A new checkpoint of a running trial: where there is no room left, that of a trial without hope is given up at once.
+    ///
+    /// One that may be paused needs it to go on from, and so does one that is about to leave.
+    pub(super) fn take_in_checkpoint(&mut self, number: TrialNumber, slot: usize, path: &Path) {
+        self.drop_superseded(number);
+        let leaves = self.busy[slot].as_ref().is_some_and(|busy| busy.leaving.is_some() || busy.pause_by.is_some());
+        if !self.disk_exceeded || leaves || self.pruner.first_rung(number).is_some() || !self.is_without_hope(number) {
+            return;
+        }
+        if self.view.trial(number).is_some_and(|trial| trial.checkpoints.iter().any(|checkpoint| checkpoint.path == path)) {
+            self.drop_all(vec![(number, path.to_owned())]);
+            self.tidy();
+        }
+    }
+
+    /// Whether so many complete trials as keep their checkpoints are better than a trial is now.
+    fn is_without_hope(&self, number: TrialNumber) -> bool {
+        let rule = Rule::of(&self.spec);
+        let Some(own) = self.view.trial(number).and_then(|trial| rule.score(trial)) else { return false };
+        let better =
+            self.view.trials.iter().filter(|trial| trial.state == TrialState::Complete && rule.score(trial).is_some_and(|score| score < own));
+        let keep = rule.keep_best.map_or(1, |keep| usize::try_from(keep).unwrap_or(usize::MAX).max(1));
+        better.take(keep).count() == keep
+    }
+
+    fn drop_all(&mut self, dropped: Vec<Dropped>) {
+        for (trial, path) in dropped {
+            self.emit(Event::CheckpointDropped { trial, path: path.clone() });
+            self.effects.push(Effect::Remove { trial, path });
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::time::Duration;
 
-use super::{Assignment, Effect, Engine, EngineError, Input, Outcome};
+use super::{Assignment, Effect, Engine, EngineError, Input, Outcome, end_of_killed_runner};
 use crate::device::{Device, Slot};
 use crate::event::{AttemptEnd, Event, Request};
 use crate::metric::Metrics;
@@ -33,6 +33,9 @@ pub enum Fault {
 /// The value of a point at a step.
 pub type Curve = dyn Fn(&Params, u64) -> f64 + Send + Sync;
 
+/// How much longer a step of a point takes than others.
+pub type Pace = dyn Fn(&Params) -> f64 + Send + Sync;
+
 /// The fault of an attempt at a step, if any.
 pub type Faults = dyn Fn(TrialNumber, AttemptNumber, u64) -> Option<Fault> + Send + Sync;
 
@@ -46,8 +49,14 @@ pub struct Simulation {
     pub steps: u64,
     /// Virtual time of a step.
     pub step_time: Duration,
+    /// How much longer than `step_time` a step of a point takes.
+    pub pace: Box<Pace>,
+    /// Virtual time that a worker takes to leave when it is asked to.
+    pub leave_time: Duration,
     /// Whether workers save a checkpoint before each report.
     pub checkpoints: bool,
+    /// What a checkpoint takes on the disk.
+    pub checkpoint_bytes: u64,
     /// The objective.
     pub curve: Box<Curve>,
     /// What goes wrong.
@@ -129,7 +138,10 @@ impl Simulation {
             slots,
             steps,
             step_time: Duration::from_millis(100),
+            pace: Box::new(|_| 1.0),
+            leave_time: Duration::ZERO,
             checkpoints: true,
+            checkpoint_bytes: 1000,
             curve: Box::new(curve),
             faults: Box::new(|_, _, _| None),
             requests: Vec::new(),
@@ -146,8 +158,14 @@ impl Simulation {
         // As a store keeps it: with what was added to its budget.
         let mut spec = self.spec.clone();
         spec.budget.extend(view.extension);
-        let engine = Engine::new(spec, view, slots)?;
         let now = journal.last().map_or(Timestamp(0), |turn| turn.at.after(Duration::from_secs(1)));
+        // As the next runner does for one that was killed.
+        let mut turns = journal.to_vec();
+        if let Some(end) = end_of_last_runner(&view, journal) {
+            view.apply(now, &end);
+            turns.push(Turn { at: now, events: vec![end] });
+        }
+        let engine = Engine::new(spec, view, slots)?;
         let mut world = World {
             simulation: self,
             engine,
@@ -155,7 +173,7 @@ impl Simulation {
             due: BinaryHeap::new(),
             scheduled: 0,
             workers: Vec::new(),
-            turns: journal.to_vec(),
+            turns,
             places: HashMap::new(),
             steps: 0,
             asked: BTreeSet::new(),
@@ -164,6 +182,13 @@ impl Simulation {
         let outcome = world.run();
         Ok(Run { turns: world.turns, view: world.engine.view().clone(), outcome, steps: world.steps })
     }
+}
+
+/// The end of the last runner, if it was killed.
+fn end_of_last_runner(view: &StudyView, journal: &[Turn]) -> Option<Event> {
+    let events: Vec<(Timestamp, &Event)> = journal.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event))).collect();
+    let begun = events.iter().rposition(|(_, event)| matches!(event, Event::RunnerStarted { .. } | Event::RunnerStopped { .. }))?;
+    end_of_killed_runner(view.paused.is_some(), events[begun..].iter().copied())
 }
 
 struct World<'a> {
@@ -254,7 +279,7 @@ impl World<'_> {
         match effect {
             Effect::Launch(assignment) => self.launch(assignment),
             Effect::Answer { trial, attempt, verdict } => self.answer(trial, attempt, &verdict),
-            Effect::Leave { trial, attempt } => self.end(Duration::ZERO, trial, attempt, AttemptEnd::Interrupted),
+            Effect::Leave { trial, attempt } => self.end(self.simulation.leave_time, trial, attempt, AttemptEnd::Interrupted),
             Effect::Kill { trial, attempt } => self.end(Duration::ZERO, trial, attempt, AttemptEnd::Failed(FailureCause::WorkerLost)),
             Effect::Finish(outcome) => return Some(outcome),
             Effect::Append(_) | Effect::Remove { .. } => {}
@@ -276,7 +301,8 @@ impl World<'_> {
         worker.step += 1;
         let (trial, attempt, step, last) = (worker.trial, worker.attempt, worker.step, worker.last);
         let fault = (self.simulation.faults)(trial, attempt, step);
-        let time = self.simulation.step_time * if fault == Some(Fault::Slow) { 100 } else { 1 };
+        let pace = (self.simulation.pace)(&worker.params);
+        let time = self.simulation.step_time.mul_f64(pace) * if fault == Some(Fault::Slow) { 100 } else { 1 };
         if step > last {
             self.end(Duration::ZERO, trial, attempt, AttemptEnd::Completed);
             return;
@@ -318,7 +344,7 @@ impl World<'_> {
         let mut inputs = Vec::new();
         if self.simulation.checkpoints {
             let path = format!("/simulated/trial-{trial}/checkpoint-{step}").into();
-            inputs.push(Input::Checkpoint { trial, attempt, step, path });
+            inputs.push(Input::Checkpoint { trial, attempt, step, path, bytes: Some(self.simulation.checkpoint_bytes) });
         }
         inputs.push(Input::Report { trial, attempt, step, metrics });
         inputs

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Busy, Effect, Engine, Leaving, Outcome, Phase};
 use crate::event::Event;
 use crate::metric::Score;
-use crate::study::Count;
+use crate::study::{Count, DeviceLimit};
 use crate::time::Timestamp;
 use crate::trial::{Origin, Trial, TrialNumber, TrialState};
 
@@ -13,6 +13,12 @@ use crate::trial::{Origin, Trial, TrialNumber, TrialState};
 pub(super) fn is_asked_for(trial: &Trial) -> bool {
     let runs_on = matches!(trial.state, TrialState::Queued | TrialState::Running);
     runs_on && (trial.origin == Origin::Asked || trial.continued.is_some())
+}
+
+/// An amount with as many decimals as tell it from its limit: 2.01 of 2, 0.0021 of 0.002.
+fn with_digits(amount: f64, limit: f64) -> String {
+    let decimals = (0..9).find(|decimals| limit * 10f64.powi(*decimals) >= 100.0).unwrap_or(9);
+    format!("{amount:.*}", usize::try_from(decimals).unwrap_or(0).max(2))
 }
 
 /// A run whose first trials all fail, without `budget.failures` to say otherwise, ends after so many: failed trials do not
@@ -66,9 +72,44 @@ impl Engine {
             busy.kill_sent = true;
             self.effects.push(Effect::Kill { trial: busy.trial, attempt: busy.attempt });
         }
-        if self.phase == Phase::Searching && self.time_deadline().is_some_and(|deadline| deadline <= self.now) {
+        if self.phase != Phase::Searching {
+            return;
+        }
+        if self.time_deadline().is_some_and(|deadline| deadline <= self.now) {
             let reason = "the time budget is used up".to_owned();
             self.drain(self.judge_end(reason));
+        } else if let Some(limit) = self.spec.budget.device_limit().filter(|limit| limit.time() <= self.device_time()) {
+            self.drain(self.judge_end(self.used_up(limit)));
+            self.spent = Some(limit);
+        }
+    }
+
+    /// The time of devices that was used up to now: of attempts that have ended, and of those that run.
+    pub(super) fn device_time(&self) -> Duration {
+        let ended = Duration::from_micros(u64::try_from(self.view.busy_micros).unwrap_or(0));
+        self.busy.iter().flatten().fold(ended, |sum, busy| sum.saturating_add(self.now.since(busy.since)))
+    }
+
+    /// When the time of devices is used up, if no further trial starts or ends until then.
+    pub(super) fn device_deadline(&self) -> Option<Timestamp> {
+        let busy = u32::try_from(self.busy.iter().flatten().count()).ok().filter(|busy| *busy > 0)?;
+        if self.phase != Phase::Searching {
+            return None;
+        }
+        let left = self.spec.budget.device_limit()?.time().saturating_sub(self.device_time());
+        // Rounded up, for a tick that comes a moment too early would find a moment left, again and again.
+        Some(self.now.after(left / busy + Duration::from_micros(1)))
+    }
+
+    fn used_up(&self, limit: DeviceLimit) -> String {
+        let used = self.device_time();
+        let hours = used.as_secs_f64() / 3600.0;
+        match limit {
+            DeviceLimit::Hours(limit) => format!("the budget of {limit} device-hours is used: {}", with_digits(hours, limit)),
+            DeviceLimit::Cost { cost, price } => {
+                let spent = with_digits(hours * price, cost);
+                format!("the budget's cost of {cost} is spent: {spent}, {} device-hours at {price}", with_digits(hours, cost / price))
+            }
         }
     }
 
@@ -161,6 +202,8 @@ impl Engine {
             Phase::Waiting | Phase::Over => return,
             // It waits to be resumed.
             Phase::Searching if self.view.paused.is_some() => return,
+            // What its trials used until they had left belongs to it.
+            Phase::Draining(Outcome::Finished(_) | Outcome::NoValue(_)) if let Some(limit) = self.spent => self.judge_end(self.used_up(limit)),
             Phase::Draining(Outcome::NoValue(reason)) if self.view.counts.complete > 0 => Outcome::Finished(reason.clone()),
             Phase::Draining(outcome) => outcome.clone(),
             Phase::Searching => self.judge_end(self.why_done()),
@@ -174,7 +217,7 @@ impl Engine {
         };
         let idle = self.idle + self.idle_since.map_or(Duration::ZERO, |since| self.now.since(since));
         let ran = self.now.since(self.begun).saturating_sub(idle).as_micros();
-        self.emit(Event::RunnerStopped { reason, ran_micros: i64::try_from(ran).unwrap_or(i64::MAX) });
+        self.emit(Event::RunnerStopped { reason, ran_micros: i64::try_from(ran).unwrap_or(i64::MAX), heard: None });
         self.phase = Phase::Over;
         self.effects.push(Effect::Finish(outcome));
     }
@@ -204,8 +247,8 @@ impl Engine {
         for number in paused {
             let why = self.view.trial(number).and_then(|trial| trial.reason.clone()).unwrap_or_default();
             self.emit(Event::TrialFinished { trial: number, state: TrialState::Pruned, value: None, reason: Some(format!("never promoted: {why}")) });
-            self.drop_after_finish(number);
         }
+        self.tidy();
         if self.view.finished.is_none() {
             self.emit(Event::StudyFinished { reason });
         }

@@ -1,8 +1,7 @@
 //! What a trial tells: reports and their verdicts, checkpoints, and how its attempts end.
 
-use std::path::PathBuf;
-
 use super::{Effect, Engine, Leaving};
+use crate::checkpoint::Checkpoint;
 use crate::event::{AttemptEnd, Event};
 use crate::history::History;
 use crate::metric::Metrics;
@@ -63,11 +62,12 @@ impl Engine {
         self.pruner.judge(&Case { history: History::new(&self.view), trial, step })
     }
 
-    pub(super) fn checkpoint(&mut self, number: TrialNumber, attempt: AttemptNumber, step: u64, path: PathBuf) {
+    pub(super) fn checkpoint(&mut self, number: TrialNumber, attempt: AttemptNumber, checkpoint: Checkpoint) {
         let Some(slot) = self.slot_of(number, attempt) else { return };
         self.hear(slot);
-        self.emit(Event::CheckpointSaved { trial: number, step, path });
-        self.drop_superseded(number);
+        let Checkpoint { step, path, bytes } = checkpoint;
+        self.emit(Event::CheckpointSaved { trial: number, step, path: path.clone(), bytes });
+        self.take_in_checkpoint(number, slot, &path);
     }
 
     pub(super) fn ended(&mut self, number: TrialNumber, attempt: AttemptNumber, end: AttemptEnd, message: Option<String>) {
@@ -185,7 +185,7 @@ impl Engine {
 
     pub(super) fn finish_trial(&mut self, number: TrialNumber, state: TrialState, value: Option<f64>, reason: Option<String>) {
         self.emit(Event::TrialFinished { trial: number, state, value, reason });
-        self.drop_after_finish(number);
+        self.tidy();
         self.mind_limits();
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Happening;
 use super::plain;
-use super::wording::{attempt_end, count, duration, micros, number, one_line, param};
+use super::wording::{attempt_end, disk_exceeded, duration, extension, micros, number, one_line, param};
 use crate::event::{Answer, Event};
 use crate::metric::{Direction, Score};
 use crate::trial::{Origin, TrialState};
@@ -46,7 +46,7 @@ impl Journal {
 fn other(happening: &Happening<'_>) -> String {
     match happening.event {
         Event::RunnerStarted { .. } => "a runner took the study up".to_owned(),
-        Event::RunnerStopped { reason, ran_micros } => format!("the runner left after {}: {reason}", duration(micros(*ran_micros))),
+        Event::RunnerStopped { reason, ran_micros, .. } => format!("the runner left after {}: {reason}", duration(micros(*ran_micros))),
         Event::TrialCreated { trial, params, origin } => {
             let pairs: Vec<String> = params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
             format!("trial {trial} {}: {}", source(origin), pairs.join(" "))
@@ -62,7 +62,7 @@ fn other(happening: &Happening<'_>) -> String {
             Verdict::Pause(reason) => format!("trial {trial} shall pause at step {step}: {reason}"),
             Verdict::Stop(reason) => format!("trial {trial} shall stop at step {step}: {reason}"),
         },
-        Event::CheckpointSaved { trial, step, path } => format!("trial {trial} saved a checkpoint at step {step}: {}", path.display()),
+        Event::CheckpointSaved { trial, step, path, .. } => format!("trial {trial} saved a checkpoint at step {step}: {}", path.display()),
         Event::CheckpointDropped { trial, path } => format!("trial {trial} no longer needs the checkpoint {}", path.display()),
         Event::AttemptEnded { trial, attempt, end, reason } => {
             format!("trial {trial} attempt {attempt} ended: {}{}", attempt_end(Some(end)), because(reason.as_deref()))
@@ -77,12 +77,8 @@ fn other(happening: &Happening<'_>) -> String {
         Event::StudyReopened { reason } => format!("the study goes on: {reason}"),
         Event::StudyPaused { reason } => format!("the study is paused: {reason}"),
         Event::StudyResumed { reason } => format!("the study is resumed: {reason}"),
-        Event::BudgetExtended { by } => {
-            let trials = (by.trials > 0).then(|| count(by.trials, "trial"));
-            let time = (!by.time.is_zero()).then(|| duration(by.time));
-            let parts: Vec<String> = trials.into_iter().chain(time).collect();
-            format!("the budget is raised by {}", parts.join(" and "))
-        }
+        Event::BudgetExtended { by } => format!("the budget is raised by {}", extension(*by)),
+        Event::DiskExceeded { bytes, limit } => disk_exceeded(*bytes, *limit),
         Event::Noted { trial, text } => format!("note on {}: {text}", subject(*trial)),
         Event::Tagged { trial, tag, present: true } => format!("{} is tagged `{tag}`", subject(*trial)),
         Event::Tagged { trial, tag, present: false } => format!("{} is no longer tagged `{tag}`", subject(*trial)),

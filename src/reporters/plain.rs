@@ -3,11 +3,13 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use super::ahead::{self, Running, look_ahead};
 use super::progress::Progress;
-use super::wording::{count, duration, micros, number, one_line, param, rough_duration};
+use super::wording::{count, disk_exceeded, duration, extension, micros, number, one_line, param, rough_duration};
 use super::{Happening, Reporter};
 use crate::event::{Answer, AttemptEnd, Event};
-use crate::study::{Extension, StudySpec};
+use crate::forecast::Used;
+use crate::study::StudySpec;
 use crate::time::Timestamp;
 use crate::trial::{Origin, Trial, TrialNumber, TrialState};
 use crate::verdict::Verdict;
@@ -18,6 +20,7 @@ use crate::view::StudyView;
 pub(super) struct Plain {
     study: Option<(StudySpec, Timestamp)>,
     ran_before: Duration,
+    slots: usize,
 }
 
 impl Reporter for Plain {
@@ -48,13 +51,16 @@ impl Reporter for Plain {
         if let (Event::BudgetExtended { by }, Some((spec, _))) = (happening.event, &mut self.study) {
             spec.budget.extend(*by);
         }
+        if let Event::RunnerStarted { slots, .. } = happening.event {
+            self.slots = slots.len();
+        }
         let is_best = |number| happening.view.best().is_some_and(|best| best.number == number);
         if let Some(line) = line(happening, is_best) {
             writeln!(out, "{line}")?;
         }
         if let (Event::TrialFinished { .. }, Some((spec, started))) = (happening.event, &self.study) {
             let elapsed = self.ran_before + happening.at.since(*started);
-            writeln!(out, "  {}", progress(spec, elapsed, happening.view))?;
+            writeln!(out, "  {}", progress(spec, elapsed, self.slots, happening))?;
         }
         out.flush()
     }
@@ -100,7 +106,8 @@ pub(super) fn line(happening: &Happening<'_>, is_best: impl FnOnce(TrialNumber) 
         Event::StudyReopened { reason } => format!("the study goes on: {reason}"),
         Event::StudyPaused { reason } => format!("the study is {reason}: nothing starts until it is resumed"),
         Event::StudyResumed { reason } => format!("the study is {reason}"),
-        Event::BudgetExtended { by } => extended(*by),
+        Event::BudgetExtended { by } => format!("the budget is extended by {}", extension(*by)),
+        Event::DiskExceeded { bytes, limit } => disk_exceeded(*bytes, *limit),
         Event::RequestServed { answer: Answer::Refused(why), .. } => format!("a request was refused: {why}"),
         _ => return None,
     };
@@ -132,21 +139,17 @@ fn finished(
     })
 }
 
-fn extended(by: Extension) -> String {
-    let trials = (by.trials > 0).then(|| count(by.trials, "trial"));
-    let time = (!by.time.is_zero()).then(|| duration(by.time));
-    let parts: Vec<String> = trials.into_iter().chain(time).collect();
-    format!("the budget is extended by {}", parts.join(" and "))
-}
-
 /// `12/24 trials, best 0.842 (trial 7), 31 s, about 20 s left`.
-fn progress(spec: &StudySpec, elapsed: Duration, view: &StudyView) -> String {
-    let progress = Progress::new(spec, view.counts, elapsed);
+fn progress(spec: &StudySpec, elapsed: Duration, slots: usize, happening: &Happening<'_>) -> String {
+    let view = happening.view;
+    let used = Used::of(view, slots);
+    let progress = Progress::new(spec, view.counts, elapsed, used.device_time(happening.at));
     let best = match view.best() {
         Some(best) => format!("best {} (trial {})", said(best.value), best.number),
         None => "no value yet".to_owned(),
     };
-    let left = progress.left.map(|left| format!(", about {} left", rough_duration(left))).unwrap_or_default();
+    let left =
+        ahead::left(&look_ahead(spec, view.counts, elapsed, used, happening.at, Running::Yes)).map(|left| format!(", {left}")).unwrap_or_default();
     format!("{}, {best}, {}{left}", progress.trials(), rough_duration(elapsed))
 }
 

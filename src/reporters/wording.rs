@@ -8,7 +8,7 @@ use ratatui::text::Span;
 use crate::event::AttemptEnd;
 use crate::params::Value;
 use crate::storage::StudySummary;
-use crate::study::FailureCause;
+use crate::study::{Extension, FailureCause};
 use crate::trial::Trial;
 
 /// A metric value with five significant digits; `NaN`, `inf` and `-inf` by these names.
@@ -62,6 +62,26 @@ pub fn rough_duration(rough: Duration) -> String {
 /// Stored microseconds as a duration; negative ones count as none.
 pub fn micros(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+}
+
+/// What was added to a budget: "50 trials and 2 h 00 min".
+pub fn extension(by: Extension) -> String {
+    let parts = [
+        (by.trials > 0).then(|| count(by.trials, "trial")),
+        (!by.time.is_zero()).then(|| duration(by.time)),
+        (by.device_hours > 0.0).then(|| format!("{} device-hours", number(by.device_hours))),
+        (by.cost > 0.0).then(|| format!("a cost of {}", number(by.cost))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
+}
+
+/// What is said when checkpoints take more than they may, and all of them are needed.
+pub fn disk_exceeded(taken: u64, limit: u64) -> String {
+    format!(
+        "the checkpoints take {}, more than max_disk = {}, and trials that run or are paused need them: raise `[checkpoints] max_disk`, or run fewer trials at a time",
+        bytes(taken),
+        bytes(limit)
+    )
 }
 
 /// A text without line breaks and other control characters, which would break a line or drive the terminal.

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::Sender;
 
+use super::disk;
 use crate::engine::Input;
 use crate::event::AttemptEnd;
 use crate::study::FailureCause;
@@ -142,7 +143,8 @@ impl Listener {
                 Ok(Up::Report { step, metrics }) => self.send(Input::Report { trial: current.trial, attempt: current.attempt, step, metrics }),
                 Ok(Up::Checkpoint { path, step }) => {
                     let path = current.cwd.join(path);
-                    self.send(Input::Checkpoint { trial: current.trial, attempt: current.attempt, step, path });
+                    let bytes = Some(disk::size(&path)).filter(|bytes| *bytes > 0);
+                    self.send(Input::Checkpoint { trial: current.trial, attempt: current.attempt, step, path, bytes });
                 }
                 Ok(Up::Answer { .. } | Up::Text { .. }) => {}
                 Err(error) => {

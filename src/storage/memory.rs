@@ -7,7 +7,9 @@ use super::{
     Attempt, Curve, HeldLease, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredRequest, StoredStudy, StudyId,
     StudySummary, Takeover, check_creations,
 };
+use crate::checkpoint::Checkpoint;
 use crate::event::{Answer, Event, Request, Seq};
+use crate::forecast::Used;
 use crate::query::{Filter, Place, TrialQuery};
 use crate::study::StudySpec;
 use crate::time::Timestamp;
@@ -313,6 +315,22 @@ impl StorageReader for MemoryStore {
         let end = journal.partition_point(|(at, _, _)| *at < seq);
         let first = end.saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
         Ok(journal[first..end].to_vec())
+    }
+
+    fn used(&self, study: StudyId) -> Result<Used, StorageError> {
+        let data = self.data();
+        let study = data.study(study)?;
+        let slots = study.journal.iter().rev().find_map(|(_, _, event)| match event {
+            Event::RunnerStarted { slots, .. } => Some(slots.len()),
+            _ => None,
+        });
+        Ok(Used::of(&study.view, slots.unwrap_or(0)))
+    }
+
+    fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError> {
+        let data = self.data();
+        let trials = &data.study(study)?.view.trials;
+        Ok(trials.iter().flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.clone()))).collect())
     }
 
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {

@@ -12,6 +12,7 @@ mod pages;
 mod read;
 mod soundness;
 mod trials;
+mod used;
 mod write;
 
 pub use soundness::sqlite_version;
@@ -28,7 +29,9 @@ use super::{
     Attempt, BUSY_TIMEOUT, Curve, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredRequest, StoredStudy, StudyId,
     StudySummary, Takeover,
 };
+use crate::checkpoint::Checkpoint;
 use crate::event::{Answer, Event, Request, Seq};
+use crate::forecast::Used;
 use crate::query::{Filter, TrialQuery};
 use crate::study::StudySpec;
 use crate::time::Timestamp;
@@ -286,6 +289,14 @@ impl StorageReader for SqliteReader {
         self.read("reading the journal", |connection| read::events_before(connection, study, seq, limit))
     }
 
+    fn used(&self, study: StudyId) -> Result<Used, StorageError> {
+        self.read("reading what a study used", |connection| used::used(connection, study))
+    }
+
+    fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError> {
+        self.read("reading checkpoints", |connection| used::checkpoints(connection, study))
+    }
+
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
         self.read("reading a study", |connection| read::running_since(connection, study))
     }
@@ -360,6 +371,14 @@ impl StorageReader for SqliteStore {
 
     fn events_before(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
         self.reader.events_before(study, seq, limit)
+    }
+
+    fn used(&self, study: StudyId) -> Result<Used, StorageError> {
+        self.reader.used(study)
+    }
+
+    fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError> {
+        self.reader.checkpoints(study)
     }
 
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {

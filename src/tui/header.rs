@@ -9,6 +9,7 @@ use super::keys::Screen;
 use super::look::Look;
 use super::snapshot::Snapshot;
 use super::state::State;
+use crate::reporters::ahead::{self, Running, look_ahead};
 use crate::reporters::progress::Progress;
 use crate::reporters::sparkline::Charset;
 use crate::reporters::wording::{StudyState, number, one_line, rough_duration, shorten, width};
@@ -18,7 +19,7 @@ use crate::trial::TrialState;
 /// Draws them; a low area gets the two lines that matter most.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, look: Look) {
     let seen = &state.seen;
-    let progress = Progress::new(&seen.summary.spec, seen.summary.counts, seen.elapsed(now));
+    let progress = Progress::new(&seen.summary.spec, seen.summary.counts, seen.elapsed(now), seen.used.device_time(now));
     let low = area.height < 4;
     let first = two_sided(name(seen, look), state_word(seen, look), area, look);
     let lines = if low {
@@ -26,7 +27,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, lo
     } else {
         vec![
             first,
-            two_sided(best(seen, look), times(seen, &progress, look), area, look),
+            two_sided(best(seen, look), times(seen, &progress, now, look), area, look),
             two_sided(Vec::new(), trials(&progress), area, look),
             counts_line(seen, &progress, area, look),
             Line::from(screens(state, usize::from(area.width), look)),
@@ -80,11 +81,13 @@ fn best(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
     }
 }
 
-fn times(seen: &Snapshot, progress: &Progress, look: Look) -> Vec<Span<'static>> {
-    let left = match progress.left {
-        Some(left) if seen.state == StudyState::Running => format!(", about {} left", rough_duration(left)),
-        _ => String::new(),
+fn times(seen: &Snapshot, progress: &Progress, now: Timestamp, look: Look) -> Vec<Span<'static>> {
+    let summary = &seen.summary;
+    let left = match seen.state {
+        StudyState::Running => ahead::left(&look_ahead(&summary.spec, summary.counts, progress.elapsed, (*seen.used).clone(), now, Running::Yes)),
+        _ => None,
     };
+    let left = left.map(|left| format!(", {left}")).unwrap_or_default();
     vec![Span::raw(rough_duration(progress.elapsed)), Span::styled(left, look.dim())]
 }
 

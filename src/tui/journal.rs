@@ -11,9 +11,8 @@ use ratatui::text::{Line, Span};
 use super::look::Look;
 use super::state::State;
 use crate::event::{Answer, AttemptEnd, Event, Seq};
-use crate::reporters::wording::{attempt_end, count, micros, number, one_line, param, rough_duration, shorten, width};
+use crate::reporters::wording::{attempt_end, count, disk_exceeded, extension, micros, number, one_line, param, rough_duration, shorten, width};
 use crate::storage::{StorageError, StorageReader, StudyId};
-use crate::study::Extension;
 use crate::time::Timestamp;
 use crate::trial::{TrialNumber, TrialState};
 use crate::verdict::Verdict;
@@ -127,7 +126,7 @@ fn said(event: &Event) -> (Weight, String) {
             devices.dedup();
             (Study, format!("runner {pid} on {host} takes the study up: {} on {}", count(slots.len() as u64, "slot"), devices.join(", ")))
         }
-        Event::RunnerStopped { reason, ran_micros } => (Study, format!("runner leaves after {}: {reason}", rough_duration(micros(*ran_micros)))),
+        Event::RunnerStopped { reason, ran_micros, .. } => (Study, format!("runner leaves after {}: {reason}", rough_duration(micros(*ran_micros)))),
         Event::TrialCreated { params, origin, .. } => {
             let pairs: Vec<String> = params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
             (Plain, format!("{}: {}", super::detail::proposed(origin), pairs.join(" ")))
@@ -172,20 +171,14 @@ fn said(event: &Event) -> (Weight, String) {
         Event::TrialContinued { until, from, .. } => (Plain, format!("was {}, goes on up to step {until}", from.as_str())),
         Event::StudyPaused { reason } => (Study, format!("the study is paused: {reason}")),
         Event::StudyResumed { reason } => (Study, format!("the study is resumed: {reason}")),
-        Event::BudgetExtended { by } => (Study, extended(*by)),
+        Event::BudgetExtended { by } => (Study, format!("the budget is raised by {}", extension(*by))),
+        Event::DiskExceeded { bytes, limit } => (Study, disk_exceeded(*bytes, *limit)),
         Event::Noted { trial: Some(_), text } => (Plain, format!("note: {text}")),
         Event::Noted { trial: None, text } => (Study, format!("note: {text}")),
         Event::Tagged { tag, present, .. } => (Plain, if *present { format!("tagged `{tag}`") } else { format!("no longer tagged `{tag}`") }),
         Event::RequestServed { answer: Answer::Done(said), .. } => (Quiet, format!("done: {said}")),
         Event::RequestServed { answer: Answer::Refused(why), .. } => (Study, format!("refused: {why}")),
     }
-}
-
-fn extended(by: Extension) -> String {
-    let trials = (by.trials > 0).then(|| count(by.trials, "trial"));
-    let time = (!by.time.is_zero()).then(|| rough_duration(by.time));
-    let more: Vec<String> = trials.into_iter().chain(time).collect();
-    format!("the budget is raised by {}", more.join(" and "))
 }
 
 fn because(reason: Option<&str>) -> String {

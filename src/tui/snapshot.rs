@@ -9,6 +9,7 @@ use super::journal::Journal;
 use super::log::LogTail;
 use super::look::Look;
 use super::picture::{Order, Picture, Studio, Subject};
+use crate::forecast::Used;
 use crate::paths::attempt_log;
 use crate::query::{SortKey, TrialQuery};
 use crate::reporters::wording::{HolderLife, StudyState, micros};
@@ -92,6 +93,8 @@ pub struct Snapshot {
     pub metrics: Arc<Vec<String>>,
     /// The rows of the table.
     pub page: Arc<Page>,
+    /// What the study used so far.
+    pub used: Arc<Used>,
     /// The wanted trial.
     pub detail: Option<Arc<Detail>>,
     /// What stands behind its curve.
@@ -185,6 +188,7 @@ impl Source {
             log,
             picture,
             journal: self.known.journal.clone(),
+            used: Arc::new(self.reader.used(self.study)?),
             ran: micros(ran_micros),
             // A runner that died left its beginning behind; the clock stopped when it did.
             running_since: running_since.filter(|_| state == StudyState::Running),

@@ -18,8 +18,10 @@ use super::screen;
 use super::snapshot::{Source, Wanted};
 use super::state::State;
 use super::{HolderLife, TuiMode};
+use crate::checkpoint::Checkpoint;
 use crate::device::{Device, Slot};
 use crate::event::{AttemptEnd, Event, Seq};
+use crate::forecast::Used;
 use crate::metric::Direction;
 use crate::params::{Params, Value};
 use crate::query::{Filter, TrialQuery};
@@ -135,6 +137,7 @@ pub(super) fn mixed() -> Script {
         trial: TrialNumber(0),
         step: 8,
         path: PathBuf::from("/data/runs/files/digits-baseline/trial-0/step-8"),
+        bytes: Some(1 << 20),
     }]);
     script.end(0, AttemptEnd::Completed, TrialState::Complete, Some(0.184_213), None);
     script.start(1, &params(0.1, 8, "sgd"));
@@ -380,7 +383,7 @@ fn a_finished_study_stays_and_says_why() {
     script.end(5, AttemptEnd::Completed, TrialState::Complete, Some(0.17), None);
     script.append(&[
         Event::StudyFinished { reason: "24 trials are done".into() },
-        Event::RunnerStopped { reason: "finished".into(), ran_micros: 125_000_000 },
+        Event::RunnerStopped { reason: "finished".into(), ran_micros: 125_000_000, heard: None },
     ]);
     script.store.release(&script.lease).unwrap();
     let mut shown = Shown::new(script, (80, 24));
@@ -517,6 +520,12 @@ impl StorageReader for Counting {
     }
     fn events_before(&self, _: StudyId, _: Seq, _: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
         panic!("the leaderboard reads no journal")
+    }
+    fn used(&self, study: StudyId) -> Result<Used, StorageError> {
+        self.store.used(study)
+    }
+    fn checkpoints(&self, _: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError> {
+        panic!("the leaderboard reads no checkpoints")
     }
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
         self.store.running_since(study)

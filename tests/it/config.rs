@@ -66,6 +66,9 @@ count = "completed"
 time = "2h30m"
 target = 0.99
 failures = 5
+device_hours = 12.5
+cost = 40
+price_per_hour = 2.5
 trial_time = "90m"
 stall_time = "10m"
 patience = 40
@@ -120,6 +123,7 @@ on = ["oom", "device_lost", "worker_lost", "timeout"]
 [checkpoints]
 keep = "best-5"
 dir = "checkpoints"
+max_disk = "1.5 GiB"
 
 [export]
 dir = "exported"
@@ -269,7 +273,11 @@ fn problems_of_the_budget_are_explained() {
             ("trials = 10", "target = nan"),
             ("trials = 10", "target = \"0.9\""),
             ("trials = 10", "trials = 10\npatience = 0"),
-            ("trials = 10", "trials = 10\ndevice_hours = 5\ncost = 3\nprice_per_hour = 1\nstall_time = 60"),
+            ("trials = 10", "device_hours = 0"),
+            ("trials = 10", "device_hours = \"5h\""),
+            ("trials = 10", "cost = 3"),
+            ("trials = 10", "cost = 3\nprice_per_hour = -1"),
+            ("trials = 10", "trials = 10\nstall_time = 60"),
         ]
     ));
 }
@@ -495,7 +503,9 @@ fn problems_of_devices_retries_checkpoints_and_exports_are_explained() {
             ("[command]", "[retry]\non = [3]\n[command]"),
             ("[command]", "[checkpoints]\nkeep = 3\n[command]"),
             ("[command]", "[checkpoints]\nkeep = \"best-0\"\n[command]"),
-            ("[command]", "[checkpoints]\nmax_disk = \"50GiB\"\n[command]"),
+            ("[command]", "[checkpoints]\nmax_disk = 50\n[command]"),
+            ("[command]", "[checkpoints]\nmax_disk = \"50\"\n[command]"),
+            ("[command]", "[checkpoints]\nmax_disk = \"50 gigabytes\"\n[command]"),
             ("[command]", "[export]\non_finish = true\n[command]"),
             ("[command]", "[export]\nquantize = \"q8\"\n[command]"),
         ]
@@ -584,7 +594,8 @@ fn every_accepted_key_is_taken() {
     assert_eq!(spec.pruner.word("mode", "stop"), "promote");
     assert_eq!((spec.devices.trials_per_device, spec.devices.cpu_threads, spec.devices.select.len()), (Some(2), 4, 5));
     assert_eq!((spec.retry.max, spec.retry.on.contains(&FailureCause::Oom)), (3, true));
-    assert_eq!(spec.checkpoints.keep_best, Some(5));
+    assert_eq!((spec.budget.device_hours, spec.budget.cost, spec.budget.price_per_hour), (Some(12.5), Some(40.0), Some(2.5)));
+    assert_eq!((spec.checkpoints.keep_best, spec.checkpoints.max_disk), (Some(5), Some(3 << 29)));
     assert_eq!(spec.checkpoints.dir.as_deref(), Some(directory.path().join("checkpoints").as_path()));
     assert!(spec.export.on_finish);
     let Program::Command { cwd, env, .. } = &spec.program else { panic!("not a command") };
@@ -685,6 +696,8 @@ fn a_difference_names_each_key_with_what_it_asks_for() {
     let overrides = [
         "budget.trials=96",
         "budget.time=1d",
+        "budget.device_hours=3",
+        "checkpoints.max_disk=2GB",
         "study.seed=8",
         "study.tags=[]",
         "study.duplicates=skip",

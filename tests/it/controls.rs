@@ -329,7 +329,7 @@ fn what_was_asked_is_done_once_though_the_runner_is_killed_right_after() {
         let requests = [
             Request::Enqueue { params: point },
             Request::PauseTrial { trial: TrialNumber(0) },
-            Request::Extend { by: Extension { trials: 1, time: Duration::ZERO } },
+            Request::Extend { by: Extension { trials: 1, time: Duration::ZERO, ..Extension::default() } },
             Request::Kill { trial: TrialNumber(1) },
             Request::Note { trial: Some(TrialNumber(1)), text: "kept".to_owned() },
         ];

@@ -41,7 +41,7 @@ const MODULES: &[Module] = &[
     ("space", Nouns, &["params"]),
     ("study", Nouns, &["metric", "params", "space"]),
     ("trial", Nouns, &["checkpoint", "device", "metric", "params", "time", "verdict"]),
-    ("event", Nouns, &["device", "metric", "params", "study", "trial", "verdict"]),
+    ("event", Nouns, &["device", "metric", "params", "study", "time", "trial", "verdict"]),
     ("view", Nouns, &["checkpoint", "event", "metric", "params", "study", "time", "trial"]),
     ("history", Nouns, &["metric", "trial", "view"]),
     ("query", Nouns, &["metric", "params", "space", "study", "trial"]),
@@ -49,7 +49,8 @@ const MODULES: &[Module] = &[
     ("arguments", Policies, &[]),
     ("paths", Policies, &[]),
     ("wire", Policies, &[]),
-    ("storage", Policies, &[]),
+    ("forecast", Policies, &[]),
+    ("storage", Policies, &["forecast"]),
     ("samplers", Policies, &["policy"]),
     ("importance", Policies, &[]),
     // Its conformance suite draws points as the random sampler does.

@@ -4,6 +4,7 @@
 
 mod ask_tell;
 mod beginning;
+mod budgets;
 mod chaos;
 mod commands;
 mod config;
@@ -11,6 +12,7 @@ mod controls;
 mod data_verbs;
 mod doctor;
 mod engine;
+mod forecasts;
 mod help;
 mod importance;
 mod insight;
@@ -18,6 +20,7 @@ mod layering;
 mod library;
 mod pictures;
 mod requests;
+mod retention;
 mod search_quality;
 mod terminal;
 #[cfg(feature = "train")]

@@ -34,7 +34,7 @@ fn resume(trial: u64) -> Request {
 }
 
 fn more(trials: u64) -> Request {
-    Request::Extend { by: Extension { trials, time: Duration::ZERO } }
+    Request::Extend { by: Extension { trials, time: Duration::ZERO, ..Extension::default() } }
 }
 
 fn command() -> Program {
@@ -244,7 +244,11 @@ fn failed_trials_are_tried_again_one_or_all() {
 
 #[test]
 fn an_extended_budget_counts_on_top_of_what_the_file_says() {
-    let mut simulation = simulation(3, 1, vec![(2, more(2)), (2, Request::Extend { by: Extension { trials: 0, time: Duration::from_secs(9) } })]);
+    let mut simulation = simulation(
+        3,
+        1,
+        vec![(2, more(2)), (2, Request::Extend { by: Extension { trials: 0, time: Duration::from_secs(9), ..Extension::default() } })],
+    );
     let run = simulation.run(&[]).unwrap();
     assert_sound(&run, &simulation, "extended");
     assert_eq!((run.view.counts.complete, run.view.extension.trials), (5, 2));

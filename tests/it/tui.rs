@@ -261,7 +261,7 @@ fn what_is_pasted_is_not_taken_for_keys() {
 #[test]
 fn nothing_is_sent_while_nothing_changes_and_little_when_little_does() {
     let mut scene = Scene::digits();
-    scene.append(&[Event::StudyFinished { reason: "enough".into() }, Event::RunnerStopped { reason: "finished".into(), ran_micros: 1 }]);
+    scene.append(&[Event::StudyFinished { reason: "enough".into() }, Event::RunnerStopped { reason: "finished".into(), ran_micros: 1, heard: None }]);
     scene.leave();
     let mut terminal = OnTerminal::watch(&scene);
     terminal.wait_for_text("study finished: enough");

@@ -63,7 +63,7 @@ impl Scene {
         scene.begin("digits");
         scene.start(0, 3.162_277e-4, 2, "adamw");
         scene.report(0, &[0.9, 0.184_213, 0.2]);
-        scene.append(&[Event::CheckpointSaved { trial: TrialNumber(0), step: 2, path: PathBuf::from("/data/trial-0/step-2") }]);
+        scene.append(&[Event::CheckpointSaved { trial: TrialNumber(0), step: 2, path: PathBuf::from("/data/trial-0/step-2"), bytes: None }]);
         scene.end(0, AttemptEnd::Completed, TrialState::Complete, Some(0.184_213), None);
         scene.start(1, 0.1, 8, "sgd");
         scene.report(1, &[1.5]);
@@ -91,7 +91,7 @@ impl Scene {
     }
 
     pub fn leave(&mut self) {
-        self.append(&[Event::RunnerStopped { reason: "stopped".into(), ran_micros: 31_000_000 }]);
+        self.append(&[Event::RunnerStopped { reason: "stopped".into(), ran_micros: 31_000_000, heard: None }]);
         self.store.release(&self.lease.take().unwrap()).unwrap();
     }
 

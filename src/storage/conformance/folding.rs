@@ -7,6 +7,7 @@ use rand::RngExt as _;
 use super::journal::{OTHER_METRIC, holder, random_journal, small_study};
 use super::{Case, Opener};
 use crate::event::{Event, Seq};
+use crate::forecast::Used;
 use crate::metric::{Direction, Score};
 use crate::query::{SortKey, TrialQuery};
 use crate::seed::SeedTree;
@@ -87,6 +88,10 @@ fn assert_whole(reader: &dyn Storage, study: StudyId, view: &StudyView, journal:
         _ => None,
     });
     assert_eq!(reader.running_since(study)?, (view.ran_micros, since.flatten()));
+    let slots = journal.iter().rev().find_map(|(_, event)| if let Event::RunnerStarted { slots, .. } = event { Some(slots.len()) } else { None });
+    assert_eq!(reader.used(study)?, Used::of(view, slots.unwrap_or(0)));
+    let of_all = view.trials.iter().flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.clone())));
+    assert_eq!(reader.checkpoints(study)?, of_all.collect::<Vec<_>>());
     Ok(())
 }
 

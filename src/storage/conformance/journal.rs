@@ -86,7 +86,10 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
     let path = PathBuf::from(["/runs/0/a", "/runs//0/a", "/runs/0/b", "/läufe/ü b"][rng.random_range(0..4)]);
     match rng.random_range(0..32) {
         0 => Event::RunnerStarted { pid: 7, host: "höst".to_owned(), slots: vec![Slot { index: 0, device: Device::Cpu }] },
-        1 => Event::RunnerStopped { reason, ran_micros: rng.random_range(0..1_000_000) },
+        1 => {
+            let heard = rng.random_bool(0.5).then(|| crate::time::Timestamp(1_700_000_000_000_000 + rng.random_range(0..9_000_000)));
+            Event::RunnerStopped { reason, ran_micros: rng.random_range(0..1_000_000), heard }
+        }
         2..6 => {
             *trials += 1;
             random_trial(spec, *trials - 1, rng)
@@ -99,7 +102,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
         8 => Event::AttemptLaunched { trial, attempt, pid: rng.random_range(1..99), pid_started: rng.random_range(0..1 << 50) },
         9..14 => Event::Reported { trial, attempt, step, metrics: random_metrics(rng) },
         14 => Event::Decided { trial, step, verdict: random_verdict(reason, rng) },
-        15..17 => Event::CheckpointSaved { trial, step, path },
+        15..17 => Event::CheckpointSaved { trial, step, path, bytes: rng.random_bool(0.5).then(|| rng.random_range(0..1 << 40)) },
         17 => Event::CheckpointDropped { trial, path },
         18 => Event::AttemptEnded { trial, attempt, end: random_end(rng), reason: rng.random_bool(0.5).then_some(reason) },
         19 => Event::TrialQueued { trial, until, reason },
@@ -113,7 +116,12 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
         23 => Event::StudyPaused { reason },
         24 => Event::StudyResumed { reason },
         25 => {
-            let by = Extension { trials: rng.random_range(0..100), time: Duration::from_micros(rng.random_range(0..1 << 40)) };
+            let by = Extension {
+                trials: rng.random_range(0..100),
+                time: Duration::from_micros(rng.random_range(0..1 << 40)),
+                device_hours: rng.random_range(0.0..9.0),
+                cost: rng.random_range(0.0..9.0),
+            };
             Event::BudgetExtended { by }
         }
         26 => Event::Noted { trial: rng.random_bool(0.7).then_some(trial), text: reason },

@@ -150,7 +150,7 @@ fn extensions(open: &mut Opener) -> Result<(), StorageError> {
     spec.budget.trials = Some(10);
     let study = store.create_study(Timestamp(1), &spec)?;
     let lease = store.acquire(study, &holder(1), Timestamp(1), Takeover::IfFree)?;
-    let by = Extension { trials: 5, time: Duration::from_secs(60) };
+    let by = Extension { trials: 5, time: Duration::from_secs(60), device_hours: 0.5, cost: 0.25 };
     store.append(&lease, Timestamp(2), &[Event::BudgetExtended { by }])?;
     let summary = open().summary(study)?;
     assert_eq!((summary.spec.budget.trials, summary.spec.budget.time, summary.extension), (Some(15), None, by));

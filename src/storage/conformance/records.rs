@@ -139,7 +139,7 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
 fn checkpoints(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = held_study(&mut *store, Direction::Minimize)?;
-    let save = |step, path: &str| Event::CheckpointSaved { trial: TrialNumber(0), step, path: PathBuf::from(path) };
+    let save = |step, path: &str| Event::CheckpointSaved { trial: TrialNumber(0), step, path: PathBuf::from(path), bytes: None };
     store.append(&lease, Timestamp(2), &[created(0), save(2, "/b"), save(1, "/a"), save(2, "/c"), save(3, "/a")])?;
     let paths = |store: &dyn Storage| -> Result<Vec<_>, StorageError> {
         let trial = store.trial(lease.study, TrialNumber(0))?;
@@ -215,7 +215,7 @@ fn runners_time(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = held_study(&mut *store, Direction::Minimize)?;
     let start = || Event::RunnerStarted { pid: 1, host: "h".to_owned(), slots: Vec::new() };
-    let stop = |ran_micros| Event::RunnerStopped { reason: "done".to_owned(), ran_micros };
+    let stop = |ran_micros| Event::RunnerStopped { reason: "done".to_owned(), ran_micros, heard: None };
     assert_eq!(store.running_since(lease.study)?, (0, None));
     store.append(&lease, Timestamp(10), &[start()])?;
     assert_eq!(store.running_since(lease.study)?, (0, Some(Timestamp(10))));

@@ -92,7 +92,7 @@ impl<'a> Append<'a> {
         let seq = self.connection.last_insert_rowid();
         match event {
             Event::RunnerStarted { pid, host, slots } => self.runner_started(seq, *pid, host, slots)?,
-            Event::RunnerStopped { reason, ran_micros } => self.runner_stopped(reason, *ran_micros)?,
+            Event::RunnerStopped { reason, ran_micros, heard } => self.runner_stopped(reason, *ran_micros, *heard)?,
             Event::StudyFinished { reason } => self.finish_study(Some(reason))?,
             Event::StudyReopened { .. } => self.finish_study(None)?,
             Event::StudyPaused { reason } => self.pause_study(Some(reason))?,
@@ -132,13 +132,14 @@ impl<'a> Append<'a> {
         Ok(())
     }
 
-    fn runner_stopped(&self, reason: &str, ran_micros: i64) -> Result<(), Fault> {
+    fn runner_stopped(&self, reason: &str, ran_micros: i64, heard: Option<Timestamp>) -> Result<(), Fault> {
         self.execute(
             "UPDATE runner SET stopped_at = ?2, ran_micros = ?3, reason = ?4
              WHERE seq = (SELECT seq FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1) AND stopped_at IS NULL",
             params![self.study.0, self.now.0, ran_micros, reason],
         )?;
-        self.execute("UPDATE study SET ran_micros = ran_micros + ?2 WHERE id = ?1", params![self.study.0, ran_micros])?;
+        let sql = "UPDATE study SET ran_micros = ran_micros + ?2, killed_at = ?3 WHERE id = ?1";
+        self.execute(sql, params![self.study.0, ran_micros, heard.map(|heard| heard.0)])?;
         Ok(())
     }
 
@@ -158,8 +159,9 @@ impl<'a> Append<'a> {
         spec.budget.extend(by);
         let micros = i64::try_from(by.time.as_micros()).unwrap_or(i64::MAX);
         self.execute(
-            "UPDATE study SET spec = ?2, extra_trials = extra_trials + ?3, extra_micros = extra_micros + ?4 WHERE id = ?1",
-            params![self.study.0, to_json(&spec)?, to_integer(by.trials)?, micros],
+            "UPDATE study SET spec = ?2, extra_trials = extra_trials + ?3, extra_micros = extra_micros + ?4,
+                extra_device_hours = extra_device_hours + ?5, extra_cost = extra_cost + ?6 WHERE id = ?1",
+            params![self.study.0, to_json(&spec)?, to_integer(by.trials)?, micros, by.device_hours, by.cost],
         )?;
         Ok(())
     }
@@ -201,10 +203,10 @@ impl<'a> Append<'a> {
             }
             Event::Reported { attempt, step, metrics, .. } => self.report(id, *attempt, to_integer(*step)?, metrics),
             Event::Decided { step, verdict, .. } => self.decide(id, to_integer(*step)?, verdict),
-            Event::CheckpointSaved { step, path, .. } => {
+            Event::CheckpointSaved { step, path, bytes, .. } => {
                 self.drop_checkpoint(id, path)?;
-                let sql = "INSERT INTO checkpoint (trial_id, seq, step, path, at) VALUES (?1, ?2, ?3, ?4, ?5)";
-                self.execute(sql, params![id, seq, to_integer(*step)?, text(path)?, self.now.0]).map(drop)
+                let sql = "INSERT INTO checkpoint (trial_id, seq, step, path, at, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+                self.execute(sql, params![id, seq, to_integer(*step)?, text(path)?, self.now.0, bytes.map(to_integer).transpose()?]).map(drop)
             }
             Event::CheckpointDropped { path, .. } => self.drop_checkpoint(id, path),
             Event::AttemptEnded { attempt, end, reason, .. } => self.end(id, *attempt, end, reason.as_deref()),
@@ -315,9 +317,19 @@ impl<'a> Append<'a> {
         if matches!(end, AttemptEnd::Failed(_)) {
             self.execute("UPDATE trial SET failures = failures + 1 WHERE id = ?1", params![id])?;
         }
-        if *end != AttemptEnd::Lost {
-            let sql = "UPDATE trial SET busy_micros = busy_micros + max(?2 - coalesce(started_at, ?2), 0) WHERE id = ?1";
-            self.execute(sql, params![id, self.now.0])?;
+        // An attempt lost with its runner ended when that was last heard.
+        let ended: Option<i64> = match end {
+            AttemptEnd::Lost => {
+                let mut statement = self.connection.prepare_cached("SELECT min(killed_at, ?2) FROM study WHERE id = ?1")?;
+                statement.query_row(params![self.study.0, self.now.0], |row| row.get(0))?
+            }
+            _ => Some(self.now.0),
+        };
+        if let Some(ended) = ended {
+            let mut statement = self.connection.prepare_cached("SELECT max(?2 - coalesce(started_at, ?2), 0) FROM trial WHERE id = ?1")?;
+            let spent: i64 = statement.query_row(params![id, ended], |row| row.get(0))?;
+            self.execute("UPDATE trial SET busy_micros = busy_micros + ?2 WHERE id = ?1", params![id, spent])?;
+            self.execute("UPDATE study SET busy_micros = busy_micros + ?2 WHERE id = ?1", params![self.study.0, spent])?;
         }
         Ok(())
     }

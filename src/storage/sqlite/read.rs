@@ -80,11 +80,14 @@ pub(super) struct StudyRow {
     pub(super) ran_micros: i64,
     pub(super) paused: Option<String>,
     pub(super) extension: Extension,
+    pub(super) killed_at: Option<Timestamp>,
+    pub(super) busy_micros: i64,
 }
 
 /// The row of table `study`; an error if there is none.
 pub(super) fn study_row(connection: &Connection, study: StudyId) -> Result<StudyRow, Fault> {
-    let sql = "SELECT spec, revision, created_at, finished_reason, ran_micros, paused_reason, extra_trials, extra_micros FROM study WHERE id = ?1";
+    let sql = "SELECT spec, revision, created_at, finished_reason, ran_micros, paused_reason, extra_trials, extra_micros, extra_device_hours,
+                      extra_cost, killed_at, busy_micros FROM study WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([study.0])?;
     let Some(row) = rows.next()? else { return Err(StorageError::NoStudy { study }.into()) };
@@ -96,7 +99,14 @@ pub(super) fn study_row(connection: &Connection, study: StudyId) -> Result<Study
         finished: row.get(3)?,
         ran_micros: row.get(4)?,
         paused: row.get(5)?,
-        extension: Extension { trials: from_integer(row.get(6)?, place)?, time: Duration::from_micros(from_integer(row.get(7)?, place)?) },
+        extension: Extension {
+            trials: from_integer(row.get(6)?, place)?,
+            time: Duration::from_micros(from_integer(row.get(7)?, place)?),
+            device_hours: row.get(8)?,
+            cost: row.get(9)?,
+        },
+        killed_at: row.get::<_, Option<i64>>(10)?.map(Timestamp),
+        busy_micros: row.get(11)?,
     })
 }
 
@@ -114,6 +124,8 @@ pub(super) fn view(connection: &Connection, study: StudyId) -> Result<StudyView,
     for trial in &view.trials {
         *view.counts.of(trial.state) += 1;
     }
+    view.busy_micros = row.busy_micros;
+    view.killed_at = row.killed_at;
     view.finished = row.finished;
     view.paused = row.paused;
     view.extension = row.extension;

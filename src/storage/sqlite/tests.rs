@@ -232,7 +232,7 @@ fn unreadable_json_is_told_with_its_table_and_row() {
 fn what_has_no_form_in_the_store_is_refused_whole() {
     let (_directory, _path, mut store, lease) = fresh();
     let create = Event::TrialCreated { trial: TrialNumber(0), params: Params::new(), origin: Origin::Enqueued(0) };
-    let save = Event::CheckpointSaved { trial: TrialNumber(0), step: u64::MAX, path: PathBuf::from("/a") };
+    let save = Event::CheckpointSaved { trial: TrialNumber(0), step: u64::MAX, path: PathBuf::from("/a"), bytes: None };
     let error = store.append(&lease, NOW, &[create.clone(), save]).unwrap_err();
     assert!(told(&error).contains("18446744073709551615 is larger"), "{}", told(&error));
     assert!(store.view(lease.study).unwrap().trials.is_empty());

@@ -138,10 +138,12 @@ impl<'a> Loader<'a> {
     }
 
     fn add_checkpoints(&self, trials: &mut [Trial], first: i64, last: i64) -> Result<(), Fault> {
-        let sql = "SELECT trial_id, step, path FROM checkpoint WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step, seq";
+        let sql = "SELECT trial_id, step, path, bytes FROM checkpoint WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, step, seq";
         self.add(trials, sql, params![first, last], |trial, row| {
             let step = from_integer(row.get(1)?, || format!("table `checkpoint`, study {}, trial {}", self.study.0, trial.number))?;
-            trial.checkpoints.push(Checkpoint { step, path: PathBuf::from(row.get::<_, String>(2)?) });
+            let place = || format!("table `checkpoint`, study {}, trial {}", self.study.0, trial.number);
+            let bytes = row.get::<_, Option<i64>>(3)?.map(|bytes| from_integer(bytes, place)).transpose()?;
+            trial.checkpoints.push(Checkpoint { step, path: PathBuf::from(row.get::<_, String>(2)?), bytes });
             Ok(())
         })
     }

@@ -30,3 +30,16 @@ ALTER TABLE trial ADD COLUMN configuration INTEGER;
 CREATE INDEX trial_by_configuration ON trial (study_id, configuration) WHERE configuration IS NOT NULL;
 
 ALTER TABLE study ADD COLUMN race TEXT CHECK (json_valid(race));                -- NULL: none was begun
+
+-- Budgets and disk: what runners that were killed had used, what checkpoints take, devices that nothing is started on.
+ALTER TABLE study ADD COLUMN killed_at INTEGER;                                 -- when the last runner was last heard, if it was killed
+ALTER TABLE study ADD COLUMN extra_device_hours REAL NOT NULL DEFAULT 0;        -- by `hpsearch extend`; spec has them, too
+ALTER TABLE study ADD COLUMN extra_cost REAL NOT NULL DEFAULT 0;
+ALTER TABLE study ADD COLUMN busy_micros INTEGER NOT NULL DEFAULT 0;            -- of its trials together
+UPDATE study SET busy_micros = (SELECT coalesce(sum(t.busy_micros), 0) FROM trial t WHERE t.study_id = study.id);
+ALTER TABLE checkpoint ADD COLUMN bytes INTEGER;                                -- on the disk; NULL: not measured
+CREATE TABLE paused_device (
+    study_id INTEGER NOT NULL REFERENCES study,
+    device   TEXT NOT NULL,
+    PRIMARY KEY (study_id, device)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,144 @@
+//! Budgets of device-hours and cost: counted over kills, never overspent, and said.
+
+use std::time::Duration;
+
+use hpsearch::engine::Outcome;
+use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
+use hpsearch::event::{Event, Request};
+use hpsearch::study::{Extension, PolicySpec};
+use proptest::prelude::*;
+
+use crate::commands::{REPORT_X, Site, assert_done, study};
+use crate::engine::{asha, loss, spec};
+
+const SECONDS_OF_AN_HOUR: f64 = 3600.0;
+
+/// A simulation of plenty of trials, limited to so many seconds of devices.
+fn limited(seconds: f64, slots: usize, pruner: PolicySpec) -> Simulation {
+    let mut simulation = Simulation::new(spec(10_000, "random", pruner), slots, 9, loss);
+    simulation.spec.budget.device_hours = Some(seconds / SECONDS_OF_AN_HOUR);
+    simulation
+}
+
+fn busy_seconds(run: &Run) -> f64 {
+    Duration::from_micros(u64::try_from(run.view.busy_micros).unwrap()).as_secs_f64()
+}
+
+#[test]
+fn device_hours_are_summed_over_slots_and_end_the_study_with_their_number() {
+    for slots in [1, 4] {
+        let run = limited(7.3, slots, PolicySpec::named("none")).run(&[]).unwrap();
+        let Outcome::Finished(reason) = &run.outcome else { panic!("{:?}", run.outcome) };
+        assert_eq!(reason, "the budget of 0.0020277777777777777 device-hours is used: 0.00203");
+        assert_eq!(run.view.finished.as_ref(), Some(reason), "it is stored with the study");
+        // A full trial takes 0.9 s.
+        assert_eq!(run.view.counts.complete, 8);
+    }
+}
+
+#[test]
+fn what_trials_use_until_they_have_left_is_said() {
+    let mut simulation = limited(7.2, 4, PolicySpec::named("none"));
+    simulation.leave_time = Duration::from_millis(90);
+    let run = simulation.run(&[]).unwrap();
+    // 4 slots for 90 ms are 0.0001 hours.
+    assert_eq!(run.outcome.reason(), "the budget of 0.002 device-hours is used: 0.00210");
+}
+
+#[test]
+fn a_cost_is_device_hours_times_a_price_and_the_tighter_limit_counts() {
+    let mut simulation = limited(7200.0, 2, PolicySpec::named("none"));
+    simulation.spec.budget.price_per_hour = Some(2.5);
+    simulation.spec.budget.cost = Some(0.005);
+    let run = simulation.run(&[]).unwrap();
+    assert_eq!(run.outcome.reason(), "the budget's cost of 0.005 is spent: 0.00500, 0.00200 device-hours at 2.5");
+    simulation.spec.budget.cost = Some(5_000.0);
+    simulation.spec.budget.device_hours = Some(0.001);
+    let run = simulation.run(&[]).unwrap();
+    assert!(run.outcome.reason().starts_with("the budget of 0.001 device-hours is used"), "{}", run.outcome.reason());
+}
+
+#[test]
+fn a_study_whose_device_hours_are_used_starts_nothing_until_it_is_extended() {
+    let mut simulation = limited(3.6, 2, PolicySpec::named("none"));
+    let run = simulation.run(&[]).unwrap();
+    assert_eq!(simulation.run(&run.turns).unwrap().steps, 0);
+    let by = Extension { device_hours: 0.0005, ..Extension::default() };
+    simulation.requests = vec![(0, Request::Extend { by })];
+    let extended = simulation.run(&run.turns).unwrap();
+    assert_eq!(extended.outcome.reason(), "the budget of 0.0015 device-hours is used: 0.00150");
+    assert!(extended.steps >= 17, "{} further steps", extended.steps);
+    // What has no limit cannot be raised.
+    let by = Extension { cost: 1.0, ..Extension::default() };
+    simulation.requests = vec![(0, Request::Extend { by })];
+    let refused = simulation.run(&run.turns).unwrap();
+    let answers = refused.turns.iter().flat_map(|turn| &turn.events).filter(|event| format!("{event:?}").contains("budget.cost` is not set")).count();
+    assert_eq!(answers, 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Whenever the runner dies, and however often: what the workers really did stays within the budget and what they use
+    /// until they leave; and a study that ends by it has used it.
+    #[test]
+    fn device_hours_are_never_overspent_whatever_dies(
+        seconds in 1.0..20.0f64, slots in 1usize..5, leave in 0u64..300, deaths in prop::collection::vec(1usize..40, 0..12),
+        pruned in any::<bool>(), seed in 0u64..1000,
+    ) {
+        let mut simulation = limited(seconds, slots, if pruned { asha("promote") } else { PolicySpec::named("none") });
+        simulation.spec.seed = seed;
+        simulation.leave_time = Duration::from_millis(leave);
+        simulation.faults = Box::new(|trial, attempt, step| ((trial.0 + step) % 11 == 0 && attempt.0 == 0).then_some(Fault::Crash));
+        let (mut journal, mut steps): (Vec<Turn>, u64) = (Vec::new(), 0);
+        for turns in deaths {
+            let run = simulation.run(&journal).unwrap();
+            journal = run.turns[..run.turns.len().min(journal.len() + turns)].to_vec();
+        }
+        let run = simulation.run(&journal).unwrap();
+        let reported = |event: &&Event| matches!(event, Event::Reported { .. });
+        steps += run.turns.iter().flat_map(|turn| &turn.events).filter(reported).count() as u64;
+        // One that crashes in its step leaves when it does, a step later at most.
+        let until_they_left = slots as f64 * (leave as f64 / 1000.0).max(0.1) + 1e-3;
+        prop_assert!(busy_seconds(&run) >= seconds, "{} of {seconds}", busy_seconds(&run));
+        prop_assert!(busy_seconds(&run) <= seconds + until_they_left, "{} of {seconds}", busy_seconds(&run));
+        // Each report that was heard took a tenth of a second of a worker.
+        prop_assert!(steps as f64 * 0.1 <= seconds + until_they_left + 1e-6, "{steps} steps in {seconds}");
+    }
+}
+
+#[test]
+fn a_paused_study_uses_up_no_time_even_if_its_runner_is_killed_meanwhile() {
+    let mut simulation = Simulation::new(spec(1000, "random", PolicySpec::named("none")), 1, 5, loss);
+    simulation.spec.budget.time = Some(Duration::from_secs(5));
+    simulation.requests = vec![(12, Request::PauseStudy)];
+    let paused = simulation.run(&[]).unwrap();
+    // It waits; its user comes back a day later, asks for something else first, and the runner is killed after that.
+    let mut journal = paused.turns.clone();
+    let day = Duration::from_secs(86_400);
+    let at = journal.last().unwrap().at.after(day);
+    journal.push(Turn { at, events: vec![Event::RequestServed { id: 9, answer: hpsearch::event::Answer::Done(String::new()) }] });
+    simulation.requests = vec![(12, Request::PauseStudy), (0, Request::ResumeStudy)];
+    let run = simulation.run(&journal).unwrap();
+    assert_eq!(run.view.counts.complete, 9, "as many as without the day: {}", run.outcome.reason());
+}
+
+#[test]
+fn a_command_study_ends_with_its_device_hours_and_says_so_everywhere() {
+    let rest = "[devices]\nuse = [\"sim:0..1\"]\n";
+    let site = Site::new(&study("device_hours = 0.0003\nprice_per_hour = 10", rest), &format!("sleep 0.2\n{REPORT_X}"));
+    let run = |arguments: &[&str]| {
+        let done = site.run(arguments);
+        assert_done(&done);
+        done.out
+    };
+    let said = run(&["run", "study.toml", "--plain"]);
+    assert!(said.contains("the budget of 0.0003 device-hours is used: 0.000"), "{said}");
+    assert!(run(&["show", "s"]).contains("finished: the budget of 0.0003 device-hours is used"));
+    assert!(run(&["ls", "--json"]).contains("\"reason\":\"the budget of 0.0003 device-hours is used"));
+    let more = run(&["show", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&more).unwrap();
+    let hours = json["device_hours"].as_f64().unwrap();
+    assert!((0.0003..0.002).contains(&hours), "{hours}");
+    assert!((json["cost"].as_f64().unwrap() - hours * 10.0).abs() < 1e-9);
+}

@@ -1,0 +1,142 @@
+//! What checkpoints take on the disk: `max_disk` holds, the best and what is gone on from stay, and a full disk is said.
+
+use std::path::PathBuf;
+
+use hpsearch::engine::retention::{Plan, Rule};
+use hpsearch::engine::simulator::{Simulation, Turn};
+use hpsearch::event::Event;
+use hpsearch::study::PolicySpec;
+use hpsearch::trial::{Trial, TrialState};
+use hpsearch::view::StudyView;
+use proptest::prelude::*;
+
+use crate::engine::{asha, decisions, loss, spec};
+
+const EACH: u64 = 1000;
+
+fn limited(checkpoints: u64, slots: usize, pruner: PolicySpec) -> Simulation {
+    let mut simulation = Simulation::new(spec(20, "random", pruner), slots, 9, loss);
+    simulation.spec.checkpoints.max_disk = Some(checkpoints * EACH);
+    simulation.checkpoint_bytes = EACH;
+    simulation
+}
+
+fn held(view: &StudyView) -> Vec<(&Trial, usize)> {
+    view.trials.iter().filter(|trial| !trial.checkpoints.is_empty()).map(|trial| (trial, trial.checkpoints.len())).collect()
+}
+
+/// The state after each turn.
+fn states(simulation: &Simulation, turns: &[Turn]) -> Vec<StudyView> {
+    let mut view = StudyView::new(&simulation.spec);
+    let after = |turn: &Turn| {
+        turn.events.iter().for_each(|event| view.apply(turn.at, event));
+        view.clone()
+    };
+    turns.iter().map(after).collect()
+}
+
+#[test]
+fn a_limit_drops_the_worst_complete_trials_first_and_never_the_best() {
+    let simulation = limited(3, 1, PolicySpec::named("none"));
+    let mut all = limited(3, 1, PolicySpec::named("none"));
+    all.spec.checkpoints.keep_best = Some(10);
+    for simulation in [&simulation, &all] {
+        let run = simulation.run(&[]).unwrap();
+        for view in states(simulation, &run.turns) {
+            let held = held(&view);
+            assert!(held.iter().map(|(_, checkpoints)| checkpoints).sum::<usize>() <= 3);
+            if let Some(best) = view.best() {
+                assert_eq!(best.checkpoints.len(), 1, "the best trial's stays");
+            }
+        }
+        // At the end nothing runs, and the best of all are those that are left.
+        let mut ranked: Vec<&Trial> = run.view.trials.iter().collect();
+        ranked.sort_by(|one, other| one.value.unwrap().total_cmp(&other.value.unwrap()));
+        let kept: Vec<_> = held(&run.view).iter().map(|(trial, _)| trial.number).collect();
+        assert!(kept.contains(&ranked[0].number), "{kept:?}");
+        assert!(!run.turns.iter().flat_map(|turn| &turn.events).any(|event| matches!(event, Event::DiskExceeded { .. })));
+    }
+}
+
+#[test]
+fn everything_is_kept_as_long_as_it_fits_and_then_what_came_to_nothing_goes_first() {
+    let mut simulation = limited(15, 2, asha("stop"));
+    simulation.spec.checkpoints.keep_best = None;
+    let run = simulation.run(&[]).unwrap();
+    let bytes: u64 = run.view.trials.iter().flat_map(|trial| &trial.checkpoints).filter_map(|checkpoint| checkpoint.bytes).sum();
+    assert_eq!(bytes, 15 * EACH, "the room is used");
+    let complete = run.view.trials.iter().filter(|trial| trial.state == TrialState::Complete);
+    assert!(complete.clone().all(|trial| !trial.checkpoints.is_empty()), "those with a value are not dropped before those without");
+    let in_vain = run.view.trials.iter().filter(|trial| trial.state == TrialState::Pruned && !trial.checkpoints.is_empty()).count();
+    assert!(in_vain < run.view.trials.iter().filter(|trial| trial.state == TrialState::Pruned).count());
+}
+
+#[test]
+fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_give_up_their_new_ones() {
+    let simulation = limited(1, 3, PolicySpec::named("none"));
+    let run = simulation.run(&[]).unwrap();
+    let said: Vec<&Event> = run.turns.iter().flat_map(|turn| &turn.events).filter(|event| matches!(event, Event::DiskExceeded { .. })).collect();
+    assert!(!said.is_empty());
+    assert!(matches!(said[0], Event::DiskExceeded { bytes, limit: 1000 } if *bytes > EACH), "{said:?}");
+    // The winner's weights are there all the same, and the search is what it would be with room.
+    assert_eq!(run.view.best().unwrap().checkpoints.len(), 1);
+    let free = Simulation::new(spec(20, "random", PolicySpec::named("none")), 3, 9, loss).run(&[]).unwrap();
+    assert_eq!(decisions(&run.view), decisions(&free.view));
+    let given_up = |turns: &[Turn]| {
+        let mut given_up = 0;
+        for turn in turns {
+            let saved = turn.events.iter().filter_map(|event| if let Event::CheckpointSaved { path, .. } = event { Some(path) } else { None });
+            let dropped: Vec<&PathBuf> =
+                turn.events.iter().filter_map(|event| if let Event::CheckpointDropped { path, .. } = event { Some(path) } else { None }).collect();
+            given_up += saved.filter(|path| dropped.contains(path)).count();
+        }
+        given_up
+    };
+    assert!(given_up(&run.turns) > 0);
+    assert_eq!(given_up(&free.turns), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Whatever the limit, the pruner and the moment of a crash: beyond what is needed nothing stays above the limit; what
+    /// waits goes on from its last report; the study decides what it would decide with room for all.
+    #[test]
+    fn the_limit_holds_whatever_dies(checkpoints in 1u64..12, slots in 1usize..4, promote in any::<bool>(), keep in 0u32..6, crash in 0usize..400, seed in 0u64..1000) {
+        let mut simulation = limited(checkpoints, slots, asha(if promote { "promote" } else { "stop" }));
+        simulation.spec.seed = seed;
+        simulation.spec.checkpoints.keep_best = if keep == 5 { None } else { Some(keep) };
+        let whole = simulation.run(&[]).unwrap();
+        let run = simulation.run(&whole.turns[..crash.min(whole.turns.len())]).unwrap();
+        for view in states(&simulation, &run.turns) {
+            let holding: Vec<&Trial> = view.trials.iter().filter(|trial| !trial.checkpoints.is_empty()).collect();
+            let bytes: u64 = holding.iter().flat_map(|trial| &trial.checkpoints).filter_map(|checkpoint| checkpoint.bytes).sum();
+            let unfinished = holding.iter().filter(|trial| !trial.state.is_finished()).map(|trial| trial.checkpoints.len() as u64).sum::<u64>();
+            prop_assert!(bytes <= (checkpoints * EACH).max((unfinished + 1) * EACH), "{bytes} of {checkpoints}, {unfinished} of unfinished trials");
+            for trial in view.trials.iter().filter(|trial| trial.waits_for_its_pruner()) {
+                let step = trial.resumable_checkpoint().map(|checkpoint| checkpoint.step);
+                prop_assert_eq!(step, trial.last().map(|(step, _)| step), "trial {} goes on from where it was", trial.number);
+            }
+        }
+        let mut free = limited(checkpoints, slots, simulation.spec.pruner.clone());
+        free.spec.seed = seed;
+        free.spec.checkpoints.max_disk = None;
+        prop_assert_eq!(decisions(&whole.view), decisions(&free.run(&[]).unwrap().view));
+    }
+}
+
+#[test]
+fn a_rule_that_was_changed_is_applied_when_the_study_is_run_again() {
+    let mut simulation = Simulation::new(spec(8, "random", PolicySpec::named("none")), 1, 4, loss);
+    simulation.spec.checkpoints.keep_best = Some(6);
+    let run = simulation.run(&[]).unwrap();
+    assert_eq!(held(&run.view).len(), 6);
+    simulation.spec.checkpoints.keep_best = Some(2);
+    let again = simulation.run(&run.turns).unwrap();
+    assert_eq!(held(&again.view).len(), 2);
+    // And what a look at the store says may go is just that.
+    let trials: Vec<&Trial> = run.view.trials.iter().collect();
+    assert_eq!(Rule::of(&simulation.spec).plan(&trials).dropped.len(), 4);
+    let trials: Vec<&Trial> = again.view.trials.iter().collect();
+    assert_eq!(Rule::of(&simulation.spec).plan(&trials), Plan::default());
+}
