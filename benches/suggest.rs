@@ -59,7 +59,16 @@ fn history(space: &Space, length: u64) -> Vec<Trial> {
     let random = sampler("random", space);
     let (seeds, nothing) = (SeedTree::new(1), Params::new());
     let trial = |number| {
-        let ask = Ask { space, history: History::of(&[], Direction::Minimize), number: TrialNumber(number), fixed: &nothing, budget: None, seeds };
+        let ask = Ask {
+            constraints: &[],
+            earlier: &[],
+            space,
+            history: History::of(&[], Direction::Minimize),
+            number: TrialNumber(number),
+            fixed: &nothing,
+            budget: None,
+            seeds,
+        };
         let params = random.suggest(&ask, &mut seeds.stream(&format!("sampler/{number}"))).unwrap().unwrap();
         let value = (number as f64 * 0.618_033_988_749).fract();
         let mut trial = trial_of(number, params, TrialState::Complete, Some(value));
@@ -90,7 +99,16 @@ fn suggest(criterion: &mut Criterion) {
             let number = TrialNumber(length);
             group.bench_with_input(BenchmarkId::from_parameter(length), &trials, |bencher, trials| {
                 bencher.iter(|| {
-                    let ask = Ask { space: &space, history: History::of(trials, Direction::Minimize), number, fixed: &nothing, budget: None, seeds };
+                    let ask = Ask {
+                        constraints: &[],
+                        earlier: &[],
+                        space: &space,
+                        history: History::of(trials, Direction::Minimize),
+                        number,
+                        fixed: &nothing,
+                        budget: None,
+                        seeds,
+                    };
                     sampler.suggest(black_box(&ask), &mut seeds.stream(&format!("sampler/{number}"))).unwrap()
                 });
             });

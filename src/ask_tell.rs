@@ -81,7 +81,7 @@ impl Session {
             }
             Request::Ask => self.study()?.ask(),
             Request::Report { trial, step, value } => self.study()?.report(trial, step, value),
-            Request::Tell { trial, told } => self.study()?.tell(trial, told),
+            Request::Tell { trial, told, metrics } => self.study()?.tell(trial, told, metrics),
             Request::Best => self.study()?.best(),
         }
     }
@@ -157,7 +157,14 @@ impl Study {
         Ok(answer)
     }
 
-    fn tell(&mut self, number: TrialNumber, told: crate::engine::Told) -> Result<Json, Refusal> {
+    fn tell(&mut self, number: TrialNumber, told: crate::engine::Told, metrics: Metrics) -> Result<Json, Refusal> {
+        if let Some((trial, attempt)) = self.engine.view().trial(number).and_then(|trial| Some((trial, trial.last_attempt()?)))
+            && trial.state == TrialState::Running
+            && metrics.iter().next().is_some()
+        {
+            let step = trial.last().map_or(0, |(step, _)| step);
+            self.engine.step(self.now, Input::Report { trial: number, attempt, step, metrics });
+        }
         let effects = self.engine.tell(self.now, number, told).map_err(|error| Refusal(error.to_string()))?;
         for effect in effects {
             if let Effect::Finish(outcome) = effect {
@@ -168,7 +175,14 @@ impl Study {
     }
 
     fn best(&self) -> Result<Json, Refusal> {
-        let best = self.engine.view().best().ok_or_else(|| Refusal("no trial is complete yet: tell a value that is a number first".to_owned()))?;
+        let none = || {
+            let complete = self.engine.view().counts.complete;
+            Refusal(match self.engine.view().trials.iter().any(|trial| trial.violation.is_some()) {
+                true => format!("none of {complete} complete trials keeps all limits"),
+                false => "no trial is complete yet: tell a value that is a number first".to_owned(),
+            })
+        };
+        let best = self.engine.view().best().ok_or_else(none)?;
         let value = best.value.map_or(Json::Null, |value| Number(value).to_json());
         Ok(json!({ "id": best.number, "params": best.params, "value": value }))
     }

@@ -49,6 +49,7 @@ mod trial_json;
 mod trial_words;
 mod trials;
 mod waiting;
+mod warm_start;
 mod watch;
 
 use std::ffi::OsString;

@@ -1,6 +1,7 @@
 //! The study file: `study.toml` to a resolved study, or everything that is wrong with it at once.
 
 mod command;
+mod constraint;
 mod diagnostic;
 mod difference;
 mod duration;

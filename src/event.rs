@@ -184,6 +184,15 @@ pub enum Event {
         /// What it had ended as.
         from: TrialState,
     },
+    /// A trial is about to be complete, and what it measured breaks limits of the study.
+    LimitsBroken {
+        /// Which.
+        trial: TrialNumber,
+        /// By how much, all limits together.
+        violation: f64,
+        /// Which limits, one sentence.
+        reason: String,
+    },
     /// A trial is over.
     TrialFinished {
         /// Which.
@@ -262,6 +271,7 @@ impl Event {
             | Event::TrialPaused { trial, .. }
             | Event::TrialHeld { trial, .. }
             | Event::TrialContinued { trial, .. }
+            | Event::LimitsBroken { trial, .. }
             | Event::TrialFinished { trial, .. } => Some(*trial),
             Event::Noted { trial, .. } | Event::Tagged { trial, .. } => *trial,
             Event::RunnerStarted { .. }

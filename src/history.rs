@@ -44,9 +44,9 @@ impl<'a> History<'a> {
         Score::new(self.direction, value)
     }
 
-    /// The trial's score if it is complete.
+    /// The trial's score if it is complete and breaks no limit.
     pub fn final_score(&self, trial: &Trial) -> Option<Score> {
-        trial.value.filter(|_| trial.state == TrialState::Complete).map(|value| self.score(value))
+        trial.value.filter(|_| trial.state == TrialState::Complete && trial.violation.is_none()).map(|value| self.score(value))
     }
 
     /// The trial's best score among its reports up to and including `step`.

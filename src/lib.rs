@@ -32,6 +32,7 @@
 //! | | [`seed`] | named random streams, derived from the study's seed |
 //! | | [`metric`] | values, NaN and infinities included, and their order |
 //! | | [`params`], [`space`] | a point; the set of points, some of their coordinates conditional |
+//! | | [`constraint`] | conditions on points, and on what trials measured |
 //! | | [`device`], [`checkpoint`] | where a trial runs; what it saved |
 //! | | [`study`], [`trial`] | a resolved study; one evaluation of a point |
 //! | | [`verdict`] | continue, pause or stop, always with the reason and its numbers |
@@ -136,6 +137,7 @@ pub mod ask_tell;
 pub mod checkpoint;
 pub mod cli;
 pub mod config;
+pub mod constraint;
 pub mod device;
 pub mod engine;
 pub mod event;

@@ -5,6 +5,7 @@ mod open;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::constraint::{self, Constraint, Expression, ExpressionError, Known};
 use crate::device::{Device, Slot};
 use crate::engine::{Outcome, TellError};
 use crate::metric::Direction;
@@ -33,6 +34,15 @@ pub enum StudyError {
         /// What is wrong.
         #[source]
         source: DistributionError,
+    },
+    /// A constraint is no condition over what there is.
+    #[error("the condition `{condition}`")]
+    Condition {
+        /// As it was written.
+        condition: String,
+        /// What is wrong.
+        #[source]
+        source: ExpressionError,
     },
     /// The parameters do not make a space.
     #[error(transparent)]
@@ -139,6 +149,32 @@ impl Study {
         self
     }
 
+    /// Expects the best value of the parameter added last there: it is tried first, and what lies around it sooner.
+    pub fn prior(mut self, value: impl Into<Value>) -> Self {
+        if let Some(dimension) = self.dimensions.last_mut() {
+            dimension.prior = Some(value.into());
+        }
+        self
+    }
+
+    /// Never proposes a configuration that breaks this condition over parameters: `"width * depth <= 4096"`.
+    pub fn require(self, condition: &str) -> Self {
+        self.constraint(condition, Constraint::Require)
+    }
+
+    /// Ranks trials below all others whose last report breaks this condition over metrics: `"latency_ms <= 20"`.
+    pub fn limit(self, condition: &str) -> Self {
+        self.constraint(condition, Constraint::Limit)
+    }
+
+    fn constraint(mut self, condition: &str, kind: fn(Expression) -> Constraint) -> Self {
+        match Expression::parse(condition) {
+            Ok(expression) => self.spec.constraints.push(kind(expression)),
+            Err(source) => self.problem = self.problem.or_else(|| Some(StudyError::Condition { condition: condition.to_owned(), source })),
+        }
+        self
+    }
+
     /// Ends after so many trials.
     pub fn trials(mut self, trials: u64) -> Self {
         self.spec.budget.trials = Some(trials);
@@ -213,6 +249,12 @@ impl Study {
         }
         let mut spec = self.spec;
         spec.space = Space::new(self.dimensions)?;
+        for constraint in &spec.constraints {
+            let known = if matches!(constraint, Constraint::Limit(_)) { Known::Metrics } else { Known::Parameters(&spec.space) };
+            if let Some(source) = constraint::check(constraint.expression(), known).into_iter().next() {
+                return Err(StudyError::Condition { condition: constraint.expression().text().to_owned(), source });
+            }
+        }
         let mut store: Box<dyn Storage> = match &self.store {
             Some(path) => Box::new(SqliteStore::open(path)?),
             None => Box::new(MemoryStore::new()),

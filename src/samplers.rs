@@ -3,8 +3,10 @@
 mod auto;
 pub mod conformance;
 mod cube;
+mod earlier;
 mod gp;
 mod grid;
+mod guess;
 mod lattice;
 mod normal;
 mod qmc;
@@ -13,15 +15,20 @@ mod ranking;
 mod start;
 mod tpe;
 mod tpe_independent;
+mod untried;
 
 use std::collections::BTreeMap;
 
+pub use earlier::{Taken, earlier};
+pub use untried::untried;
+
+use crate::constraint::{self, Constraint};
 use crate::history::History;
 use crate::params::Params;
 use crate::policy::{Entry, PolicyError, PolicyProblem, Table, UnknownPolicy};
 use crate::seed::{SeedTree, StreamRng};
 use crate::space::Space;
-use crate::study::PolicySpec;
+use crate::study::{Earlier, PolicySpec};
 use crate::trial::TrialNumber;
 
 /// What a sampler is asked.
@@ -37,6 +44,10 @@ pub struct Ask<'a> {
     pub fixed: &'a Params,
     /// Trials the study may have, where that is limited.
     pub budget: Option<u64>,
+    /// Conditions that a point must keep: see [`Ask::allows`].
+    pub constraints: &'a [Constraint],
+    /// What earlier studies found in spaces like this one.
+    pub earlier: &'a [Earlier],
     /// The study's seeds, for what all its trials share. A draw of this trial alone comes from the stream beside the ask.
     pub seeds: SeedTree,
 }
@@ -57,6 +68,12 @@ pub struct Situation<'a> {
 }
 
 impl<'a> Ask<'a> {
+    /// Whether a point keeps what the study requires of parameters. Samplers that choose among candidates choose among those;
+    /// [`propose`] draws again for the others.
+    pub fn allows(&self, params: &Params) -> bool {
+        constraint::broken(self.constraints, params).is_none()
+    }
+
     /// How the study stands.
     pub fn situation(&self) -> Situation<'a> {
         let trials = self.history.trials();
@@ -97,6 +114,14 @@ pub enum SamplerError {
         /// What is wrong, and what to do.
         why: String,
     },
+    /// No point that was drawn keeps the constraints.
+    #[error("none of {draws} random points keeps the constraints: {rejected}; loosen a `[[constraint]]`, or narrow `[space]` to where they hold")]
+    Constraints {
+        /// How many were drawn.
+        draws: u32,
+        /// Which constraints reject how many.
+        rejected: String,
+    },
     /// Its arithmetic failed.
     #[error("sampler `{sampler}` failed: {why}; another `name` in `[sampler]` goes on with the same trials")]
     Internal {
@@ -120,6 +145,53 @@ pub trait Sampler: Send {
     fn choice(&self, _situation: &Situation<'_>) -> Option<Choice> {
         None
     }
+}
+
+/// Draws of the sampler before chance takes over.
+const DRAWS: usize = 25;
+/// Draws by chance after which constraints are taken to reject everything.
+const DRAWS_BY_CHANCE: u32 = 10_000;
+
+/// A point that keeps the study's constraints: of the sampler where one of its first draws does, else of chance. `None`: every
+/// point was proposed.
+///
+/// # Errors
+/// Those of the sampler; or of 10,000 random points none keeps the constraints, and which of them reject how many.
+pub fn propose(sampler: &dyn Sampler, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
+    if !ask.constraints.iter().any(|constraint| matches!(constraint, Constraint::Require(_))) {
+        return sampler.suggest(ask, rng);
+    }
+    for _ in 0..DRAWS {
+        match sampler.suggest(ask, rng)? {
+            Some(point) if !ask.allows(&point) => {}
+            answer => return Ok(answer),
+        }
+    }
+    by_chance(ask, rng).map(Some)
+}
+
+/// A random point that keeps the constraints.
+fn by_chance(ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Params, SamplerError> {
+    let mut rejected: Vec<(&Constraint, u32)> = ask.constraints.iter().map(|constraint| (constraint, 0)).collect();
+    for _ in 0..DRAWS_BY_CHANCE {
+        let point = random::point(ask, rng);
+        if ask.allows(&point) {
+            return Ok(point);
+        }
+        for (constraint, count) in &mut rejected {
+            *count += u32::from(constraint::broken(std::slice::from_ref(*constraint), &point).is_some());
+        }
+    }
+    rejected.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let said: Vec<String> = rejected
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(constraint, count)| {
+            let share = if count == DRAWS_BY_CHANCE { "every one".to_owned() } else { count.to_string() };
+            format!("`{}` rejects {share}", constraint.expression().text())
+        })
+        .collect();
+    Err(SamplerError::Constraints { draws: DRAWS_BY_CHANCE, rejected: said.join(", ") })
 }
 
 /// Builds a sampler for a space from checked options.
@@ -150,3 +222,6 @@ pub fn choice(sampler: &PolicySpec, situation: &Situation<'_>) -> Option<Choice>
 pub fn resolve(name: &str, options: BTreeMap<String, serde_json::Value>) -> Result<PolicySpec, Vec<PolicyProblem>> {
     TABLE.resolve(name, options)
 }
+
+#[cfg(test)]
+mod constrained_tests;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::constraint::Constraint;
 pub use crate::metric::Direction;
 use crate::params::Params;
 use crate::space::Space;
@@ -235,6 +236,16 @@ impl PolicySpec {
     }
 }
 
+/// A trial of an earlier study, as a study that learns from it keeps it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Earlier {
+    /// Its values of the parameters that this study has too.
+    pub params: Params,
+    /// The share of its study's trials that were better, from 0: what is comparable between studies.
+    pub rank: f64,
+}
+
 /// What a trial runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -370,6 +381,15 @@ pub struct StudySpec {
     /// Configurations to run first; missing parameters are sampled.
     #[serde(default)]
     pub enqueue: Vec<Params>,
+    /// Conditions on configurations and on what they measure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constraints: Vec<Constraint>,
+    /// Stores and studies to learn from, as written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warm_start: Vec<String>,
+    /// What was found there when the study was made: later changes of those studies change nothing here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Earlier>,
     /// Who proposes.
     pub sampler: PolicySpec,
     /// Who stops.
@@ -402,6 +422,9 @@ impl StudySpec {
             budget: Budget::default(),
             space,
             enqueue: Vec::new(),
+            constraints: Vec::new(),
+            warm_start: Vec::new(),
+            earlier: Vec::new(),
             sampler: PolicySpec::named("random"),
             pruner: PolicySpec::named("none"),
             program,

@@ -154,6 +154,8 @@ pub struct Trial {
     pub state: TrialState,
     /// Its value: present exactly when complete. NaN is a value.
     pub value: Option<f64>,
+    /// By how much it breaks the study's limits; `None` where it breaks none. Such a trial is never the best.
+    pub violation: Option<f64>,
     /// The study's metric by clock value, ascending; a rerun's report replaces the same step's.
     pub curve: Vec<(u64, f64)>,
     /// All metrics of the last report.

@@ -111,9 +111,10 @@ impl StudyView {
         self.trials.get(usize::try_from(number.0).ok()?)
     }
 
-    /// The complete trial with the best value; of equals the first. NaN is never best.
+    /// The complete trial with the best value among those that break no limit; of equals the first. NaN is never best.
     pub fn best(&self) -> Option<&Trial> {
-        let complete = self.trials.iter().filter(|trial| trial.state == TrialState::Complete && trial.value.is_some_and(|value| !value.is_nan()));
+        let is_sound = |trial: &&Trial| trial.violation.is_none() && trial.value.is_some_and(|value| !value.is_nan());
+        let complete = self.trials.iter().filter(|trial| trial.state == TrialState::Complete).filter(is_sound);
         complete.min_by_key(|trial| Score::new(self.direction, trial.value.unwrap_or(f64::NAN)))
     }
 
@@ -168,6 +169,7 @@ impl StudyView {
             origin,
             state: TrialState::Queued,
             value: None,
+            violation: None,
             curve: Vec::new(),
             last_metrics: Default::default(),
             decisions: Vec::new(),
@@ -246,6 +248,7 @@ impl StudyView {
                 unfinish(trial);
             }
             Event::TrialHeld { hold, .. } => trial.hold = *hold,
+            Event::LimitsBroken { violation, .. } => trial.violation = Some(*violation),
             Event::TrialContinued { until, from, .. } => {
                 trial.state = TrialState::Queued;
                 trial.until = Some(*until);
@@ -275,6 +278,7 @@ impl StudyView {
 /// A trial that goes on has neither a value nor an end.
 fn unfinish(trial: &mut Trial) {
     trial.value = None;
+    trial.violation = None;
     trial.finished = None;
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Samplers at equal budgets on the problems of problems.py: this program's by `hpsearch ask-tell`, Optuna's in process.
+"""Samplers at equal budgets on the problems of problems.py and holdout.py: this program's by `hpsearch ask-tell`, Optuna's in process.
 
     python3 -m venv .venv && .venv/bin/pip install optuna==5.0.0 numpy
     .venv/bin/python benches/search/compare.py run --sampler optuna-tpe,optuna-random --out peers.jsonl
@@ -15,13 +15,15 @@ import argparse, hashlib, json, math, os, statistics, subprocess, sys, warnings
 warnings.filterwarnings("ignore")
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import numpy as np
-import problems
+import holdout, problems
 
 PROBLEMS = {}
+GROUPS = {}
 
 
 def add(name, space, function, group, best=None, noise=0.0):
     PROBLEMS[name] = (space, function, best, noise)
+    GROUPS.setdefault(group, []).append(name)
 
 
 def F(name, low, high, log=False, when=None): return dict(name=name, type="float", low=low, high=high, log=log, when=when)
@@ -31,6 +33,7 @@ def W(parent, *values): return {"param": parent, "in": list(values)}
 
 
 problems.register(add, F, I, C, W)
+holdout.register(add, F, I, C, W)
 
 
 def told(name, params, seed):
@@ -100,7 +103,7 @@ def run(arguments):
     if os.path.exists(arguments.out):
         done = {(r["sampler"], r["problem"], r["seed"]) for r in map(json.loads, open(arguments.out))}
     first, _, last = arguments.seeds.partition("-")
-    names = list(PROBLEMS) if arguments.problems == "all" else arguments.problems.split(",")
+    names = [name for word in arguments.problems.split(",") for name in GROUPS.get(word, [word])]
     for seed in range(int(first), int(last or first) + 1):
         for name in names:
             for sampler in arguments.sampler.split(","):
@@ -154,7 +157,7 @@ def main():
     one = commands.add_parser("run")
     one.add_argument("--sampler", default="auto")
     one.add_argument("--hpsearch", default="target/release/hpsearch")
-    one.add_argument("--problems", default="all")
+    one.add_argument("--problems", default="extra", help="names, or the groups `extra` (problems.py) and `holdout` (holdout.py)")
     one.add_argument("--trials", type=int, default=200)
     one.add_argument("--seeds", default="0-19")
     one.add_argument("--out", required=True)

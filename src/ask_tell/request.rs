@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::Refusal;
+use super::{METRIC, Refusal};
 use crate::config::{nearest, quoted};
 use crate::engine::Told;
-use crate::metric::Number;
+use crate::metric::{Metrics, Number};
 use crate::trial::TrialNumber;
 use crate::wire::quote_non_finite;
 
@@ -22,7 +22,7 @@ pub(super) enum Request {
     /// A value of a running trial.
     Report { trial: TrialNumber, step: u64, value: f64 },
     /// How a trial ended.
-    Tell { trial: TrialNumber, told: Told },
+    Tell { trial: TrialNumber, told: Told, metrics: Metrics },
     /// The best complete trial.
     Best,
     /// The end of the conversation.
@@ -78,7 +78,8 @@ fn tell(mut fields: Fields) -> Result<Request, Refusal> {
     let values = fields.values()?;
     let state = fields.take("state");
     let reason = fields.text("reason")?;
-    fields.end(&["id", "value", "values", "state", "reason"])?;
+    let metrics = metrics(&mut fields)?;
+    fields.end(&["id", "value", "values", "metrics", "state", "reason"])?;
     let value = match (value, values) {
         (Some(_), Some(_)) => return Err(Refusal("`value` and `values` say the same: send one of them".to_owned())),
         (value, values) => value.or(values),
@@ -98,7 +99,21 @@ fn tell(mut fields: Fields) -> Result<Request, Refusal> {
         },
         (Some(other), _) => return Err(Refusal(format!("`state` is {}: it must be `complete`, `failed` or `pruned`", kind(other)))),
     };
-    Ok(Request::Tell { trial, told })
+    Ok(Request::Tell { trial, told, metrics })
+}
+
+/// What else was measured, for limits.
+fn metrics(fields: &mut Fields) -> Result<Metrics, Refusal> {
+    match fields.take("metrics") {
+        None => Ok(Metrics::default()),
+        Some(Json::Object(object)) => {
+            if object.contains_key(METRIC) {
+                return Err(Refusal(format!("`metrics` holds `{METRIC}`: it stands beside them")));
+            }
+            object.iter().map(|(name, json)| Ok((name.clone(), number(name, json)?))).collect()
+        }
+        Some(other) => Err(Refusal(format!("`metrics` is {}: it must be an object of numbers", kind(&other)))),
+    }
 }
 
 /// The keys of an object that were not looked at yet. A key whose value is null is as good as absent.

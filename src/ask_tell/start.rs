@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json};
 use super::request::{Fields, kind, number, short, shown, whole};
 use super::{METRIC, Refusal};
 use crate::config::{self, nearest, quoted};
+use crate::constraint::{self, Constraint, Expression, ExpressionError, Known};
 use crate::metric::Direction;
 use crate::params::{Params, Value};
 use crate::policy::PolicyProblem;
@@ -40,15 +41,16 @@ pub(super) fn study(mut init: Fields) -> Result<StudySpec, Refusal> {
         None => config::default_sampler(),
     };
     let pruner = policy(&mut init, "pruner", pruners::resolve)?;
-    match init.take("constraints") {
-        None => {}
-        Some(Json::Array(list)) if list.is_empty() => {}
-        Some(_) => return Err(Refusal("`constraints` are not built yet: leave them out, and tell what breaks one as failed".to_owned())),
-    }
+    let constraints = constraints(&mut init, &space)?;
     let enqueue = enqueue(&mut init, &space)?;
+    for (index, params) in enqueue.iter().enumerate() {
+        if let Some(broken) = constraint::broken(&constraints, params) {
+            return Err(Refusal(format!("`enqueue[{index}]` breaks the constraint `{}`", broken.expression().text())));
+        }
+    }
     init.end(&KEYS)?;
     let mut spec = StudySpec::new("ask-tell", METRIC, direction, space, Program::Inline);
-    (spec.seed, spec.sampler, spec.enqueue) = (seed, sampler, enqueue);
+    (spec.seed, spec.sampler, spec.enqueue, spec.constraints) = (seed, sampler, enqueue, constraints);
     spec.pruner = pruner.unwrap_or(spec.pruner);
     // Whoever says how many trials there are means all of them, as it runs them itself.
     (spec.budget.trials, spec.budget.count) = (trials, Count::All);
@@ -195,6 +197,44 @@ fn scalar(key: &str, json: &Json, has_bare_words: bool) -> Result<Value, Refusal
     let is_not_finite = matches!(&value, Some(Value::Text(text)) if has_bare_words && ["NaN", "Infinity", "-Infinity"].contains(&text.as_str()));
     let wrong = || Refusal(format!("`{key}` must hold strings, finite numbers, true or false, not {}", shown(json)));
     value.filter(|_| !is_not_finite).ok_or_else(wrong)
+}
+
+/// `{"require":"a * b <= 9"}` over parameters, `{"limit":"latency <= 20"}` over what `tell` says under `metrics`.
+fn constraints(init: &mut Fields, space: &Space) -> Result<Vec<Constraint>, Refusal> {
+    let list = match init.take("constraints") {
+        None => return Ok(Vec::new()),
+        Some(Json::Array(list)) => list,
+        Some(other) => return Err(Refusal(format!("`constraints` is {}: it must be a list of objects", kind(&other)))),
+    };
+    let mut constraints = Vec::with_capacity(list.len());
+    for (index, json) in list.into_iter().enumerate() {
+        let at = |why: String| Refusal(format!("`constraints[{index}]`: {why}"));
+        let Json::Object(object) = json else {
+            return Err(at(format!("it is {}: write {{\"require\":\"..\"}} or {{\"limit\":\"..\"}}", kind(&json))));
+        };
+        let mut fields = init.inner("a constraint", object);
+        let (require, limit) = (fields.text("require")?, fields.text("limit")?);
+        fields.end(&["require", "limit"])?;
+        let (text, known) = match (&require, &limit) {
+            (Some(text), None) => (text, Known::Parameters(space)),
+            (None, Some(text)) => (text, Known::Metrics),
+            _ => return Err(at("it has one of `require` and `limit`".to_owned())),
+        };
+        let pointed = |error: ExpressionError| {
+            let here = text.get(error.span.clone()).filter(|here| !here.is_empty()).map_or_else(String::new, |here| format!(" at `{}`", short(here)));
+            let help = error.help.map_or_else(String::new, |help| format!(" ({help})"));
+            at(format!("{}{here}{help}", error.message))
+        };
+        let expression = Expression::parse(text).map_err(pointed)?;
+        if let Some(error) = constraint::check(&expression, known).into_iter().next() {
+            return Err(pointed(error));
+        }
+        if limit.is_some() && expression.names().any(|name| name == METRIC) {
+            return Err(at(format!("`{METRIC}` is what is searched for; limits are over the `metrics` of a `tell`")));
+        }
+        constraints.push(if require.is_some() { Constraint::Require(expression) } else { Constraint::Limit(expression) });
+    }
+    Ok(constraints)
 }
 
 fn enqueue(init: &mut Fields, space: &Space) -> Result<Vec<Params>, Refusal> {

@@ -215,7 +215,12 @@ fn what_is_wrong_with_a_study_is_said_as_for_a_study_file() {
         (r#","pruner":"asha""#, "`pruner` is a string: write {\"type\":\"..\"} with its options beside"),
         (r#","directions":["minimize","maximize"]"#, "several objectives are not built yet"),
         (r#","direction":"up""#, "`direction` is `up`: it must be `minimize` or `maximize`"),
-        (r#","constraints":["x < 1"]"#, "`constraints` are not built yet"),
+        (r#","constraints":["x < 1"]"#, "`constraints[0]`: it is a string: write {\"require\":\"..\"}"),
+        (r#","constraints":[{"require":"y < 1"}]"#, "`constraints[0]`: there is no parameter `y` at `y` (the parameters are `x`)"),
+        (r#","constraints":[{"limit":"value < 1"}]"#, "`constraints[0]`: `value` is what is searched for"),
+        (r#","constraints":[{"require":"x <"}]"#, "`constraints[0]`: the condition ends where a value is expected"),
+        (r#","constraints":[{"require":"x < 1","limit":"y < 1"}]"#, "`constraints[0]`: it has one of `require` and `limit`"),
+        (r#","constraints":[{"require":"x < 0"}],"enqueue":[{"x":1}]"#, "`enqueue[0]` breaks the constraint `x < 0`"),
         (r#","enqueue":[{"y":1}]"#, "`enqueue[0]`: `y` is not a parameter of the space"),
         (r#","enqueue":[{"x":9}]"#, "`enqueue[0]`: `9` is not a value of `x`"),
         (r#","n_trial":5"#, "init has no key `n_trial`: did you mean `n_trials`?"),
@@ -278,4 +283,28 @@ fn nothing_is_read_after_quit() {
     let mut output = Vec::new();
     serve(b"{\"cmd\":\"quit\"}\n{\"cmd\":\"ask\"}\n".as_slice(), &mut output).unwrap();
     assert_eq!(output, b"{\"ok\":true}\n");
+}
+
+#[test]
+fn what_is_required_is_never_asked_for_otherwise_and_the_best_keeps_the_limits() {
+    let mut session = begun(r#","constraints":[{"require":"x > 2"},{"limit":"latency <= 20"}]"#);
+    for id in 0..30 {
+        let x = say(&mut session, r#"{"cmd":"ask"}"#)["params"]["x"].as_f64().unwrap();
+        assert!(x > 2.0, "{x}");
+        let latency = if id == 7 { 19.0 } else { 21.0 };
+        let told = format!(r#"{{"cmd":"tell","id":{id},"value":{x},"metrics":{{"latency":{latency}}}}}"#);
+        assert_eq!(say(&mut session, &told), json!({ "ok": true }));
+        if id == 6 {
+            assert_eq!(refusal(&mut session, r#"{"cmd":"best"}"#), "none of 7 complete trials keeps all limits");
+        }
+    }
+    assert_eq!(say(&mut session, r#"{"cmd":"best"}"#)["id"], 7);
+    assert_eq!(refusal(&mut session, r#"{"cmd":"tell","id":0,"value":1,"metrics":{"value":3}}"#), "`metrics` holds `value`: it stands beside them");
+}
+
+#[test]
+fn constraints_that_reject_everything_are_named() {
+    let mut session = begun(r#","constraints":[{"require":"x ** 2 > 30"},{"require":"x > 1"}]"#);
+    let said = refusal(&mut session, r#"{"cmd":"ask"}"#);
+    assert!(said.starts_with("none of 10000 random points keeps the constraints: `x ** 2 > 30` rejects every one, `x > 1` rejects "), "{said}");
 }

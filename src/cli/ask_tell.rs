@@ -24,8 +24,10 @@ the conversation goes on. NaN and Infinity may be bare or quoted.
   {"cmd":"quit"}                                    {"ok":true}
 
 init also takes: seed, direction, sampler and pruner ({"type":"asha", options}),
-enqueue (a list of params to try first), workers; a parameter: type "int" or
-"cat" (with choices), step, when ({"param":"optim","in":["sgd"]}).
+enqueue (a list of params to try first), workers, constraints (a list of
+{"require":"lr * width <= 3"} over parameters and {"limit":"latency <= 20"}
+over what tell says under "metrics"); a parameter: type "int" or "cat" (with
+choices), step, when ({"param":"optim","in":["sgd"]}).
 ask may also answer {"resume":3,"until":9}, a paused trial that goes on, or
 {"done":true}. report may answer "pause" or "stop"; tell takes "state":"failed"
 or "pruned" instead of a value. Several trials may be out at a time."#;

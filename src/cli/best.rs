@@ -68,6 +68,17 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
         None => None,
     };
     let Some(trial) = trial else {
+        let broken = |trial: &&Trial| trial.violation.is_some();
+        let view = if study.counts.complete > 0 { Some(reader.view(study.id)?) } else { None };
+        let trials = view.iter().flat_map(|view| &view.trials);
+        let nearest = trials.filter(broken).min_by(|a, b| a.violation.unwrap_or(f64::MAX).total_cmp(&b.violation.unwrap_or(f64::MAX)));
+        if let Some(nearest) = nearest {
+            let name = one_line(&study.spec.name);
+            let failure =
+                Failure::new(Exit::NoCompletedTrial, format!("none of the {} complete trials of `{name}` keeps all limits", study.counts.complete));
+            let reason = one_line(nearest.reason.as_deref().unwrap_or_default());
+            return Err(failure.help(format!("trial {} comes nearest: {reason}", nearest.number)));
+        }
         let failure = Failure::new(Exit::NoCompletedTrial, format!("no trial of `{}` is complete yet", one_line(&study.spec.name)));
         return Err(failure.help("`hpsearch trials` shows where they stand"));
     };

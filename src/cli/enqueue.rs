@@ -9,6 +9,7 @@ use super::exit::{Exit, Failure};
 use super::logs::unknown_trial;
 use super::named_study::{self, nearest};
 use super::request::ask_all;
+use crate::constraint;
 use crate::event::Request;
 use crate::params::{Params, Value};
 use crate::reporters::wording::one_line;
@@ -67,6 +68,9 @@ pub fn enqueue(arguments: &EnqueueArguments, console: &mut Console) -> Result<Ex
         drop_inactive(&study.spec.space, &mut params, &given);
     }
     problems.extend(study.spec.space.problems(&params).iter().map(|problem| told(problem, &study.spec.space)));
+    if let (true, Some(broken)) = (problems.is_empty(), constraint::broken(&study.spec.constraints, &params)) {
+        problems.push(format!("it breaks the constraint `{}`", broken.expression().text()));
+    }
     if !problems.is_empty() {
         let all = problems.join("\n  ");
         return Err(Failure::usage(format!("this is no configuration of `{}`:\n  {all}", one_line(&study.spec.name)))

@@ -12,7 +12,7 @@ use super::check::prepare_data;
 use super::console::{Console, Talk, life, shown};
 use super::exit::{Exit, Failure};
 use super::export::export_trial;
-use super::{DEFAULT_STORE, starter};
+use super::{DEFAULT_STORE, starter, warm_start};
 use crate::config::{self, ChangeClass, Look};
 use crate::engine::{Input, Outcome};
 use crate::event::Request;
@@ -101,6 +101,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     {
         return Ok(exit);
     }
+    warm_start::settle(&mut spec, known.as_ref().map(|known| &known.spec), &store, console)?;
     for line in prepare_data(&spec, console)? {
         if known.is_none() || console.talk == Talk::Verbose {
             console.say(&format!("data: {line}"));

@@ -50,8 +50,11 @@ pub fn difference(old: &StudySpec, new: &StudySpec) -> Vec<Change> {
     study(&mut changes, old, new);
     budget(&mut changes, old, new);
     space(&mut changes, old, new);
+    constraints(&mut changes, old, new);
     enqueue(&mut changes, old, new);
     policy(&mut changes, "sampler", &old.sampler, &new.sampler);
+    let names = |spec: &StudySpec| if spec.warm_start.is_empty() { None } else { Some(spec.warm_start.join(", ")) };
+    changes.compare("sampler.warm_start", ChangeClass::NeedsAccept, names(old), names(new));
     policy(&mut changes, "pruner", &old.pruner, &new.pruner);
     program(&mut changes, &old.program, &new.program);
     operation(&mut changes, old, new);
@@ -148,6 +151,13 @@ fn dimension(dimension: &Dimension) -> String {
         text.push_str(&format!(", when {parent} is {}", values.join(" or ")));
     }
     text
+}
+
+fn constraints(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
+    for index in 0..old.constraints.len().max(new.constraints.len()) {
+        let text = |spec: &StudySpec| spec.constraints.get(index).map(ToString::to_string);
+        changes.compare(&format!("constraint.{index}"), ChangeClass::NeedsAccept, text(old), text(new));
+    }
 }
 
 fn enqueue(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {

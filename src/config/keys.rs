@@ -89,6 +89,8 @@ pub enum Contents {
     Space,
     /// Tables of parameter values.
     Configurations,
+    /// Tables of one condition each.
+    Constraints,
     /// Options of the named sampler.
     Sampler,
     /// Options of the named pruner.
@@ -213,7 +215,12 @@ const COMMAND: &[Key] = &[
 
 const SAMPLER: &[Key] = &[
     key("type", KeyKind::Text, "\"tpe\"", "the sampler's name: see `hpsearch list samplers`"),
-    key("warm_start", KeyKind::Text, "", "a study to learn from").not_yet("put its best configurations into [[enqueue]]"),
+    key("warm_start", KeyKind::Texts, "[]", "earlier studies to learn from: their names, `store.db`, or `store.db:study`"),
+];
+
+const CONSTRAINT: &[Key] = &[
+    key("require", KeyKind::Text, "", "a condition over parameters: configurations that break it are never proposed"),
+    key("limit", KeyKind::Text, "", "a condition over the metrics of a trial's last report: trials that break it rank below all others"),
 ];
 
 const PRUNER: &[Key] = &[key("type", KeyKind::Text, "\"none\"", "the pruner's name: see `hpsearch list pruners`")];
@@ -227,7 +234,7 @@ pub static TABLES: &[TableKeys] = &[
     table("study", STUDY, Contents::Keys, "what is optimised"),
     table("budget", BUDGET, Contents::Keys, "when the study ends"),
     table("space", &[], Contents::Space, "the parameters that are searched"),
-    table("constraint", &[], Contents::NotYet, "conditions on configurations and metrics"),
+    table("constraint", CONSTRAINT, Contents::Constraints, "conditions on configurations before they run, and on metrics afterwards"),
     table("enqueue", &[], Contents::Configurations, "configurations to run first; missing parameters are sampled"),
     table("sampler", SAMPLER, Contents::Sampler, "who proposes configurations"),
     table("pruner", PRUNER, Contents::Pruner, "who stops trials early"),

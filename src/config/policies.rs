@@ -27,6 +27,8 @@ pub(super) struct Chosen {
     pub spec: PolicySpec,
     /// Where its type is written, or its table, if it is there at all.
     pub place: Option<Place>,
+    /// Of a sampler: earlier studies to learn from.
+    pub warm_start: Vec<String>,
     options: BTreeMap<String, Place>,
 }
 
@@ -88,7 +90,7 @@ pub(super) fn read(kind: Kind, written: Option<(&Table, Place)>, problems: &mut 
     let keys: &'static [Key] = keys::find(kind.name()).map_or(&[], |table| table.keys);
     let Some((table, place)) = written else {
         let spec = kind.resolve(kind.default(), BTreeMap::new()).ok()?;
-        return Some(Chosen { spec, place: None, options: BTreeMap::new() });
+        return Some(Chosen { spec, place: None, warm_start: Vec::new(), options: BTreeMap::new() });
     };
     let before = problems.len();
     let (section, options) = Section::read_open(kind.name(), place, table, keys, problems);
@@ -101,7 +103,7 @@ pub(super) fn read(kind: Kind, written: Option<(&Table, Place)>, problems: &mut 
     match kind.resolve(name, values) {
         Ok(spec) if problems.len() == before => {
             let options = options.iter().map(|entry| (entry.key.clone(), entry.value.place)).collect();
-            Some(Chosen { spec, place: Some(place), options })
+            Some(Chosen { spec, place: Some(place), warm_start: section.texts("warm_start").unwrap_or_default(), options })
         }
         Ok(_) => None,
         Err(found) => {

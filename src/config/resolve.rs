@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::command;
+use super::constraint;
 use super::diagnostic::{Diagnostic, Place};
 use super::enqueue;
 use super::keys::{self, Contents, Key, TABLES};
@@ -38,6 +39,8 @@ pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<
         (Some(entry), Some(searched)) => enqueue::read(entry, searched, problems),
         _ => Vec::<Params>::new(),
     };
+    let constraints = file.tree.get("constraint").map(|entry| constraint::read(entry, searched.as_ref(), problems)).unwrap_or_default();
+    constraint::check_enqueued(&constraints, &enqueue, file.tree.get("enqueue"), problems);
     let devices = devices(&file.section("devices", problems), problems);
     let retry = retry(&file.section("retry", problems));
     let checkpoints = checkpoints(&file.section("checkpoints", problems), base, problems);
@@ -68,6 +71,8 @@ pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<
         duplicates: if study.text("duplicates") == Some("allow") { Duplicates::Allow } else { Duplicates::Skip },
         budget: read_budget(&budget),
         enqueue,
+        constraints,
+        warm_start: sampler.warm_start.clone(),
         sampler: sampler.spec.clone(),
         pruner: pruner.spec.clone(),
         devices,
@@ -96,7 +101,7 @@ fn check_tables(tree: &Table, problems: &mut Vec<Diagnostic>) {
         };
         match (table.contents, &entry.value.item) {
             (Contents::NotYet, _) => space::refuse(entry, "leave it out for now", problems),
-            (Contents::Configurations, _) | (_, Item::Table(_)) => {}
+            (Contents::Configurations | Contents::Constraints, _) | (_, Item::Table(_)) => {}
             (_, Item::List(_)) => {
                 let problem = Diagnostic::error(entry.place, format!("[{}] is a single table", table.name)).label("double brackets make a list");
                 problems.push(problem.help(format!("write [{}] with single brackets", table.name)));

@@ -27,6 +27,11 @@ fn table_of(table: &TableKeys) -> Json {
     let mut schema = match table.contents {
         Contents::Keys | Contents::NotYet => object(keys_of(table.keys)),
         Contents::Space => space(),
+        Contents::Constraints => {
+            let mut one = object(keys_of(table.keys));
+            one["oneOf"] = table.keys.iter().map(|key| json!({ "required": [key.name] })).collect();
+            json!({ "type": "array", "items": one })
+        }
         Contents::Configurations => json!({ "type": "array", "items": { "type": "object" } }),
         Contents::Sampler => {
             policy(table.keys, SAMPLERS.iter().map(|entry| (names(entry.name, entry.aliases), entry.summary, entry.options)).collect())

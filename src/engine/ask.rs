@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::history::History;
 use crate::params::Params;
 use crate::pruners::{Promotion, PromotionAsk, Pruner};
-use crate::samplers::Ask;
+use crate::samplers::{self, Ask};
 use crate::seed::StreamRng;
 use crate::study::{Count, Duplicates};
 use crate::trial::{AttemptNumber, Origin, Trial, TrialNumber};
@@ -24,7 +24,7 @@ impl Engine {
                 Ok(None) => break,
                 Err(why) => {
                     self.drain(Outcome::Broken(why));
-                    return;
+                    break;
                 }
             }
         }
@@ -106,13 +106,21 @@ impl Engine {
     pub(super) fn draw(&self, number: TrialNumber, enqueued: Option<&Params>) -> Result<Option<(Params, String)>, String> {
         let nothing = Params::new();
         let fixed = enqueued.unwrap_or(&nothing);
-        let ask =
-            Ask { space: &self.spec.space, history: History::new(&self.view), number, fixed, budget: self.spec.budget.trials, seeds: self.seeds };
+        let ask = Ask {
+            constraints: &self.spec.constraints,
+            earlier: &self.spec.earlier,
+            space: &self.spec.space,
+            history: History::new(&self.view),
+            number,
+            fixed,
+            budget: self.spec.budget.trials,
+            seeds: self.seeds,
+        };
         let sampler = self.sampler.choice(&ask.situation()).map_or_else(|| self.spec.sampler.name.clone(), |choice| choice.sampler.to_owned());
         let mut rng = self.seeds.stream(&format!("sampler/{number}"));
         let mut drawn = None;
         for _ in 0..DRAWS {
-            let Some(params) = self.sampler.suggest(&ask, &mut rng).map_err(|error| error.to_string())? else { break };
+            let Some(params) = samplers::propose(self.sampler.as_ref(), &ask, &mut rng).map_err(|error| error.to_string())? else { break };
             self.spec
                 .space
                 .check(&params)
@@ -120,8 +128,12 @@ impl Engine {
             let is_new = self.spec.duplicates == Duplicates::Allow || !self.seen.contains(&params.fingerprint());
             drawn = Some(params);
             if is_new || enqueued.is_some() {
-                break;
+                return Ok(drawn.map(|params| (params, sampler)));
             }
+        }
+        // A sampler that cannot leave what it knows; a space with every point tried has nothing new.
+        if let Some(new) = drawn.as_ref().and_then(|_| samplers::untried(&ask, |params| !self.seen.contains(&params.fingerprint()), &mut rng)) {
+            drawn = Some(new);
         }
         Ok(drawn.map(|params| (params, sampler)))
     }

@@ -1,6 +1,7 @@
 //! What people ask of a study: each request becomes events and effects, and gets one answer.
 
 use super::{Busy, Effect, Engine, Leaving, Outcome, Phase};
+use crate::constraint;
 use crate::event::{Answer, Event, Request, Retried};
 use crate::params::Params;
 use crate::study::{Extension, Program, StepClock};
@@ -195,6 +196,9 @@ impl Engine {
         let problems: Vec<String> = self.spec.space.problems(fixed).iter().map(ToString::to_string).collect();
         if !problems.is_empty() {
             return Err(problems.join("; "));
+        }
+        if let Some(broken) = constraint::broken(&self.spec.constraints, fixed) {
+            return Err(format!("it breaks the constraint `{}`", broken.expression().text()));
         }
         let number = TrialNumber(self.view.trials.len() as u64);
         // A sampler that is exhausted, as a grid may be, still lets people ask for more.

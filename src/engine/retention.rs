@@ -121,7 +121,7 @@ impl Rule {
     fn ranked<'a>(&self, trials: &[&'a Trial]) -> Vec<&'a Trial> {
         let mut ranked: Vec<&Trial> =
             trials.iter().copied().filter(|trial| trial.state == TrialState::Complete && !trial.checkpoints.is_empty()).collect();
-        ranked.sort_by_key(|trial| Score::new(self.direction, trial.value.unwrap_or(f64::NAN)));
+        ranked.sort_by_key(|trial| (trial.violation.is_some(), Score::new(self.direction, trial.value.unwrap_or(f64::NAN))));
         ranked
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Effect, Engine, Leaving};
 use crate::checkpoint::Checkpoint;
+use crate::constraint;
 use crate::event::{AttemptEnd, Event};
 use crate::history::History;
 use crate::metric::Metrics;
@@ -183,7 +184,18 @@ impl Engine {
         self.finish_trial(number, state, value, Some(reason));
     }
 
+    /// Says by how much what a trial measured last breaks the study's limits, if it does.
+    fn broken_limits(&mut self, number: TrialNumber) -> Option<String> {
+        let metrics = &self.view.trial(number)?.last_metrics;
+        let violation = constraint::violation(&self.spec.constraints, metrics).filter(|violation| *violation > 0.0)?;
+        let reason = constraint::exceeded(&self.spec.constraints, metrics);
+        self.emit(Event::LimitsBroken { trial: number, violation, reason: reason.clone() });
+        Some(reason)
+    }
+
     pub(super) fn finish_trial(&mut self, number: TrialNumber, state: TrialState, value: Option<f64>, reason: Option<String>) {
+        let broken = if state == TrialState::Complete { self.broken_limits(number) } else { None };
+        let reason = broken.or(reason);
         self.emit(Event::TrialFinished { trial: number, state, value, reason });
         self.tidy();
         self.mind_limits();

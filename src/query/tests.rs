@@ -39,6 +39,7 @@ fn trial(number: u64) -> Trial {
         origin: Origin::Sampled("random".to_owned()),
         state: TrialState::Complete,
         value: Some(0.5),
+        violation: None,
         curve: vec![(1, 0.5), (3, 0.75)],
         last_metrics: [("eval_loss".to_owned(), 0.75), ("f1 score".to_owned(), f64::NAN)].into_iter().collect(),
         decisions: Vec::new(),

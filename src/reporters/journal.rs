@@ -72,6 +72,7 @@ fn other(happening: &Happening<'_>) -> String {
         Event::TrialContinued { trial, until, from } => format!("trial {trial}, {} before, goes on to step {until}", from.as_str()),
         Event::TrialHeld { trial, hold: Some(_) } => format!("trial {trial} is to pause"),
         Event::TrialHeld { trial, hold: None } => format!("trial {trial} need not pause any more"),
+        Event::LimitsBroken { trial, reason, .. } => format!("trial {trial} breaks limits: {reason}"),
         Event::TrialFinished { trial, state, reason, .. } => format!("trial {trial} {}{}", state.as_str(), because(reason.as_deref())),
         Event::StudyFinished { reason } => format!("the study is over: {reason}"),
         Event::StudyReopened { reason } => format!("the study goes on: {reason}"),

@@ -92,6 +92,8 @@ impl Suite<'_> {
         let mut trials = Vec::new();
         for number in 0..length {
             let ask = Ask {
+                constraints: &[],
+                earlier: &[],
                 space: self.space,
                 history: History::of(&[], Direction::Minimize),
                 number: TrialNumber(number),
@@ -152,6 +154,8 @@ impl Suite<'_> {
 
     fn suggest(&self, trials: &[Trial], number: u64, fixed: &Params) -> Result<Option<Params>, String> {
         let ask = Ask {
+            constraints: &[],
+            earlier: &[],
             space: self.space,
             history: History::of(trials, Direction::Minimize),
             number: TrialNumber(number),
@@ -238,6 +242,7 @@ pub fn trial_of(number: u64, params: Params, state: TrialState, value: Option<f6
         origin: Origin::Sampled("conformance".to_owned()),
         state,
         value,
+        violation: None,
         curve: Vec::new(),
         last_metrics: Default::default(),
         decisions: Vec::new(),

@@ -32,6 +32,9 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     build: |spec, space| Grid::new(spec, space).map(|grid| Box::new(grid) as Box<dyn Sampler>),
 };
 
+/// Cells that constraints may reject before the search for the next one ends.
+const MOST_REJECTED: u64 = 100_000;
+
 const DEFAULT_POINTS: u64 = 5;
 
 /// Which of the untried cells is next.
@@ -65,19 +68,36 @@ impl Grid {
     }
 
     /// The next cell of `lattice`; `None` when each is in the history.
-    fn next_cell(&self, lattice: &Lattice, ask: &Ask<'_>, rng: &mut StreamRng) -> Option<u64> {
+    fn next_cell(&self, lattice: &Lattice, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<u64>, SamplerError> {
         let mut tried: Vec<u64> = ask.history.trials().iter().filter_map(|trial| lattice.rank(&trial.params)).collect();
         tried.sort_unstable();
         tried.dedup();
-        let left = lattice.cells() - tried.len() as u64;
-        if left == 0 {
-            return None;
+        let mut rejected = 0;
+        while rejected < MOST_REJECTED {
+            let left = lattice.cells() - tried.len() as u64;
+            if left == 0 {
+                // Of nothing but rejected cells its user should hear which constraint does it: what chance proposes says so.
+                return if rejected > 0 && ask.history.trials().is_empty() { Err(self.nothing_allowed(ask)) } else { Ok(None) };
+            }
+            let skip = match self.order {
+                Order::Sequential => 0,
+                Order::Random => rng.random_range(0..left),
+            };
+            let cell = nth_gap(&tried, skip);
+            let place = tried.partition_point(|other| *other < cell);
+            match lattice.cell(cell) {
+                Some(params) if !ask.allows(&params) => tried.insert(place, cell),
+                _ => return Ok(Some(cell)),
+            }
+            rejected += 1;
         }
-        let skip = match self.order {
-            Order::Sequential => 0,
-            Order::Random => rng.random_range(0..left),
-        };
-        Some(nth_gap(&tried, skip))
+        Err(self.nothing_allowed(ask))
+    }
+
+    fn nothing_allowed(&self, ask: &Ask<'_>) -> SamplerError {
+        let said: Vec<String> = ask.constraints.iter().map(|constraint| format!("`{}`", constraint.expression().text())).collect();
+        let why = format!("its cells are rejected by {}; loosen a `[[constraint]]`, or give wide parameters a finer `step`", said.join(", "));
+        SamplerError::Space { sampler: ENTRY.name, why }
     }
 }
 
@@ -92,12 +112,12 @@ impl Sampler for Grid {
     /// user asked for it, and only the whole grid can be exhausted.
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         if ask.fixed.is_empty() && *ask.space == self.space {
-            return Ok(self.next_cell(&self.lattice, ask, rng).and_then(|cell| self.lattice.cell(cell)));
+            return Ok(self.next_cell(&self.lattice, ask, rng)?.and_then(|cell| self.lattice.cell(cell)));
         }
         let lattice = Lattice::new(ask.space, ask.fixed, self.points)
             .ok_or_else(|| SamplerError::Space { sampler: ENTRY.name, why: TOO_MANY_CELLS.to_owned() })?;
         let again = (!ask.fixed.is_empty()).then_some(0);
-        Ok(self.next_cell(&lattice, ask, rng).or(again).and_then(|cell| lattice.cell(cell)))
+        Ok(self.next_cell(&lattice, ask, rng)?.or(again).and_then(|cell| lattice.cell(cell)))
     }
 }
 
@@ -135,8 +155,16 @@ mod tests {
 
     fn suggest(grid: &Grid, trials: &[Trial], fixed: &Params, seed: u64) -> Option<Params> {
         let number = TrialNumber(trials.len() as u64);
-        let ask =
-            Ask { space: &grid.space, history: History::of(trials, Direction::Minimize), number, fixed, budget: None, seeds: SeedTree::new(seed) };
+        let ask = Ask {
+            constraints: &[],
+            earlier: &[],
+            space: &grid.space,
+            history: History::of(trials, Direction::Minimize),
+            number,
+            fixed,
+            budget: None,
+            seeds: SeedTree::new(seed),
+        };
         grid.suggest(&ask, &mut SeedTree::new(seed).stream(&format!("sampler/{number}"))).unwrap()
     }
 

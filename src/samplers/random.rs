@@ -1,5 +1,7 @@
 //! Random search: every parameter uniform on its axis, parents before children.
 
+use std::convert::Infallible;
+
 use rand::RngExt as _;
 
 use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError};
@@ -25,7 +27,16 @@ impl Sampler for Random {
     }
 
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
-        ask.space.assemble(ask.fixed, |dimension, _| Ok(dimension.distribution.from_unit(rng.random()))).map(Some)
+        Ok(Some(point(ask, rng)))
+    }
+}
+
+/// A point anywhere, with what is fixed.
+pub(super) fn point(ask: &Ask<'_>, rng: &mut StreamRng) -> Params {
+    let drawn = ask.space.assemble(ask.fixed, |dimension, _| Ok::<_, Infallible>(dimension.distribution.from_unit(rng.random())));
+    match drawn {
+        Ok(params) => params,
+        Err(impossible) => match impossible {},
     }
 }
 
@@ -47,6 +58,8 @@ mod tests {
         let tree = SeedTree::new(7);
         let draw = |number| {
             let ask = Ask {
+                constraints: &[],
+                earlier: &[],
                 space: &space,
                 history: History::of(&[], Direction::Minimize),
                 number: TrialNumber(number),

@@ -8,7 +8,7 @@ use crate::trial::{Trial, TrialState};
 pub(super) struct Ranking<'a> {
     /// Best first.
     pub trials: Vec<&'a Trial>,
-    /// How many of them, from the front, are complete or pruned: those that may count as good.
+    /// How many of them, from the front, are complete or pruned, those that break limits too: what may count as good.
     pub informed: u64,
     /// These and the failed.
     pub answered: u64,
@@ -16,11 +16,11 @@ pub(super) struct Ranking<'a> {
 
 impl<'a> Ranking<'a> {
     /// Complete trials by value (NaN last); then pruned ones, those that got furthest first and of these the best last
-    /// report (Optuna's order); then the failed; then all that have no answer yet. Ties by number.
+    /// report; then complete ones that break limits, by how much (Optuna's order); then the failed; then all that have no answer yet. Ties by number.
     pub fn new(history: History<'a>) -> Self {
         let mut keyed: Vec<(Place, &Trial)> = history.trials().iter().map(|trial| (Place::of(&history, trial), trial)).collect();
         keyed.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.number.cmp(&b.1.number)));
-        let informed = keyed.iter().take_while(|(place, _)| place.class <= Class::Pruned).count() as u64;
+        let informed = keyed.iter().take_while(|(place, _)| place.class <= Class::Infeasible).count() as u64;
         let answered = keyed.iter().take_while(|(place, _)| place.class <= Class::Failed).count() as u64;
         Ranking { trials: keyed.into_iter().map(|(_, trial)| trial).collect(), informed, answered }
     }
@@ -30,6 +30,7 @@ impl<'a> Ranking<'a> {
 enum Class {
     Complete,
     Pruned,
+    Infeasible,
     Failed,
     Unanswered,
 }
@@ -38,7 +39,7 @@ enum Class {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     class: Class,
-    /// Pruned: steps short of the longest possible.
+    /// Pruned: steps short of the longest possible. Infeasible: the violation, whose bits are ordered as it is.
     short_by: u64,
     score: Score,
 }
@@ -47,6 +48,10 @@ impl Place {
     fn of(history: &History<'_>, trial: &Trial) -> Self {
         let worst = history.score(f64::NAN);
         match trial.state {
+            TrialState::Complete if trial.violation.is_some() => {
+                let violation = trial.violation.unwrap_or(0.0).max(0.0);
+                Place { class: Class::Infeasible, short_by: violation.to_bits(), score: history.score(trial.value.unwrap_or(f64::NAN)) }
+            }
             TrialState::Complete => Place { class: Class::Complete, short_by: 0, score: history.final_score(trial).unwrap_or(worst) },
             TrialState::Pruned => match trial.last() {
                 Some((step, value)) => Place { class: Class::Pruned, short_by: u64::MAX - step, score: history.score(value) },

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 
-use super::Ask;
+use super::{Ask, guess};
 use crate::params::Params;
 use crate::seed::StreamRng;
 use crate::space::{Dimension, Space};
@@ -14,7 +14,8 @@ use crate::trial::TrialNumber;
 /// The point of a start-up trial, by a design of `startup` trials.
 pub(super) fn point(ask: &Ask<'_>, startup: u64, rng: &mut StreamRng) -> Params {
     let stratified = is_wide(ask.space);
-    let drawn = ask.space.assemble(ask.fixed, |dimension, _| {
+    let given = given(ask);
+    let drawn = ask.space.assemble(&given, |dimension, _| {
         let unit = if stratified { unit(dimension, ask, startup, rng) } else { rng.random() };
         Ok::<_, Infallible>(dimension.distribution.from_unit(unit))
     });
@@ -22,6 +23,45 @@ pub(super) fn point(ask: &Ask<'_>, startup: u64, rng: &mut StreamRng) -> Params 
         Ok(params) => params,
         Err(impossible) => match impossible {},
     }
+}
+
+/// How many trials a start takes: few where earlier studies already say something.
+pub(super) fn trials(ask: &Ask<'_>, startup: u64) -> u64 {
+    let from_earlier = FROM_EARLIER as u64 + u64::from(ask.space.dimensions().iter().any(|dimension| dimension.prior.is_some()));
+    if (ask.earlier.len() as u64) < startup { startup } else { startup.min(from_earlier) }
+}
+
+/// How many of the earlier studies' best points are tried first.
+const FROM_EARLIER: usize = 3;
+
+/// What is not drawn: the first trial is the user's guess, the next ones are what was best in earlier studies.
+fn given(ask: &Ask<'_>) -> Params {
+    let mut given = ask.fixed.clone();
+    if !ask.fixed.is_empty() {
+        return given;
+    }
+    let guess = guess::params(ask.space);
+    let place = ask.number.0.checked_sub(u64::from(!guess.is_empty()));
+    let suggested = match place {
+        None => guess,
+        Some(place) => earlier_best(ask).into_iter().nth(usize::try_from(place).unwrap_or(usize::MAX)).unwrap_or_default(),
+    };
+    for (name, value) in suggested.iter() {
+        given.insert(name, value.clone());
+    }
+    given
+}
+
+fn earlier_best(ask: &Ask<'_>) -> Vec<Params> {
+    let mut ranked: Vec<&crate::study::Earlier> = ask.earlier.iter().collect();
+    ranked.sort_by(|a, b| a.rank.total_cmp(&b.rank));
+    let mut best: Vec<Params> = Vec::new();
+    for earlier in ranked {
+        if best.len() < FROM_EARLIER && !best.contains(&earlier.params) {
+            best.push(earlier.params.clone());
+        }
+    }
+    best
 }
 
 /// Whether free draws hardly ever repeat a point. Where they do, whoever asks again for a point that was not tried yet

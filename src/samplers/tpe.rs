@@ -6,6 +6,7 @@ mod rules;
 use self::parzen::Mixture;
 use self::rules::{GoodWeights, Rules, weights_by_age};
 use super::cube::{Cube, Point};
+use super::guess::Guess;
 use super::ranking::Ranking;
 use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError, start};
 use crate::params::Params;
@@ -46,6 +47,8 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
 
 /// Most trials of the bad density; of more, the newest and an even selection of the others. Cost is linear in them.
 const MOST_BAD: usize = 800;
+/// Draws for one candidate that keeps the study's constraints.
+const DRAWS: usize = 50;
 /// How many of the newest stay in that selection.
 const NEWEST: usize = 200;
 
@@ -103,12 +106,19 @@ impl Tpe {
     fn learned(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Params {
         let cube = Cube::new(ask.space);
         let split = self.split(ask);
-        let densities = Densities::new(&cube, &split, &self.good_weights(&split, ask), &self.rules);
+        let extras = Extras::new(&cube, ask, self.good_share, split.good.len() + split.bad.len());
+        let densities = Densities::new(&cube, &split, &self.good_weights(&split, ask), &self.rules, &extras);
         let fixed = cube.fixed(ask.fixed);
         let mut terms = Vec::new();
         let mut best: Option<(f64, Point)> = None;
-        for _ in 0..self.candidates {
+        let (mut left, mut draws) = (self.candidates, 0);
+        while left > 0 && draws < DRAWS * self.candidates {
             let point = densities.good.draw(&fixed, rng);
+            draws += 1;
+            if !ask.constraints.is_empty() && !ask.allows(&cube.decode(&point, ask)) {
+                continue;
+            }
+            left -= 1;
             let promise = densities.promise(&point, &mut terms);
             if best.as_ref().is_none_or(|(most, _)| promise > *most) {
                 best = Some((promise, point));
@@ -127,6 +137,29 @@ struct Split<'a> {
     threshold: Option<f64>,
 }
 
+/// Kernels that no trial of the study gave.
+#[derive(Default)]
+struct Extras {
+    /// Good and bad trials of earlier studies.
+    good: Vec<Point>,
+    bad: Vec<Point>,
+    /// The weight of each of them.
+    weight: f64,
+    /// What the user expects: one good kernel.
+    guess: Option<Guess>,
+}
+
+impl Extras {
+    #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
+    fn new(cube: &Cube, ask: &Ask<'_>, good_share: f64, trials: usize) -> Self {
+        let encode = |is_good: bool| {
+            ask.earlier.iter().filter(|earlier| (earlier.rank < good_share) == is_good).map(|earlier| cube.encode(&earlier.params)).collect()
+        };
+        // Worth as much as the study's own at first, and a third of it after forty.
+        Extras { good: encode(true), bad: encode(false), weight: 20.0 / (20.0 + trials as f64), guess: Guess::new(cube, ask.space) }
+    }
+}
+
 /// Where good and bad trials lie.
 struct Densities<'a> {
     good: Mixture<'a>,
@@ -134,12 +167,15 @@ struct Densities<'a> {
 }
 
 impl<'a> Densities<'a> {
-    fn new(cube: &'a Cube, split: &Split<'_>, good_weights: &[f64], rules: &Rules) -> Self {
-        let encode = |trials: &[&Trial]| -> Vec<Point> { trials.iter().map(|trial| cube.encode(&trial.params)).collect() };
-        let (good, bad) = (encode(&split.good), encode(&split.bad));
+    fn new(cube: &'a Cube, split: &Split<'_>, good_weights: &[f64], rules: &Rules, extras: &Extras) -> Self {
+        let mixture = |trials: &[&Trial], weights: &[f64], earlier: &[Point], guess: Option<&Guess>| {
+            let points: Vec<Point> = trials.iter().map(|trial| cube.encode(&trial.params)).chain(earlier.iter().cloned()).collect();
+            let weights = [weights, &vec![extras.weight; earlier.len()]].concat();
+            Mixture::new(cube, &slices(&points), &weights, rules, guess)
+        };
         Densities {
-            good: Mixture::new(cube, &slices(&good), good_weights, rules),
-            bad: Mixture::new(cube, &slices(&bad), &weights_by_age(bad.len()), rules),
+            good: mixture(&split.good, good_weights, &extras.good, extras.guess.as_ref()),
+            bad: mixture(&split.bad, &weights_by_age(split.bad.len()), &extras.bad, None),
         }
     }
 
@@ -180,7 +216,7 @@ impl Sampler for Tpe {
 
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         let informed = ask.history.trials().iter().filter(|trial| is_informed(trial)).count() as u64;
-        if informed >= self.startup_trials.max(1) {
+        if informed >= start::trials(ask, self.startup_trials).max(1) {
             return Ok(Some(self.learned(ask, rng)));
         }
         Ok(Some(start::point(ask, self.startup_trials, rng)))

@@ -197,8 +197,16 @@ mod tests {
 
     fn ask(sampler: &dyn Sampler, space: &Space, trials: &[Trial], seed: u64) -> Params {
         let number = TrialNumber(trials.len() as u64);
-        let ask =
-            Ask { space, history: History::of(trials, Direction::Minimize), number, fixed: &Params::new(), budget: None, seeds: SeedTree::new(seed) };
+        let ask = Ask {
+            constraints: &[],
+            earlier: &[],
+            space,
+            history: History::of(trials, Direction::Minimize),
+            number,
+            fixed: &Params::new(),
+            budget: None,
+            seeds: SeedTree::new(seed),
+        };
         sampler.suggest(&ask, &mut SeedTree::new(seed).stream(&format!("sampler/{number}"))).unwrap().unwrap()
     }
 

@@ -164,6 +164,7 @@ fn said(event: &Event) -> (Weight, String) {
             let value = value.map(|value| format!(" with {}", number(value))).unwrap_or_default();
             (Now(*state), format!("{}{value}{}", state.as_str(), because(reason.as_deref())))
         }
+        Event::LimitsBroken { reason, .. } => (Plain, format!("breaks limits: {reason}")),
         Event::StudyFinished { reason } => (Study, format!("the study is finished: {reason}")),
         Event::StudyReopened { reason } => (Study, format!("the study goes on: {reason}")),
         Event::TrialHeld { hold: Some(_), .. } => (Plain, "is to pause: it saves and leaves".to_owned()),

@@ -85,6 +85,12 @@ betas = { choice = ["wide", "narrow"], when = { optimizer = ["adamw", "lion"], f
 "model.layers" = [1, 2, 4]
 model.heads = { int = [1, 8] }
 
+[[constraint]]
+require = "width * depth <= 4096 or optimizer == 'lion'"
+
+[[constraint]]
+limit = "latency_ms <= 20"
+
 [[enqueue]]
 lr = 0.01
 optimizer = "sgd"
@@ -97,6 +103,7 @@ model.layers = 2
 [sampler]
 type = "tpe"
 n_startup_trials = 4
+warm_start = ["yesterday", "runs/old.db:digits"]
 
 [pruner]
 type = "asha"
@@ -215,9 +222,40 @@ fn unknown_tables_and_keys_are_explained() {
             ("[budget]", "[[budget]]"),
             ("[study]", "sampler = \"random\"\n[study]"),
             ("[command]", "[notify]\nmail = \"me\"\n[command]"),
-            ("[command]", "[[constraint]]\nrequire = \"lr < 1\"\n[command]"),
         ]
     ));
+}
+
+#[test]
+fn problems_of_constraints_are_explained_where_they_are() {
+    let with = |text: &str| format!("{text}\n[command]");
+    let edits = [
+        with("[constraint]\nrequire = \"lr < 1\""),
+        with("[[constraint]]\nrequire = \"lr <\""),
+        with("[[constraint]]\nrequire = \"lr * 2 = 1\""),
+        with("[[constraint]]\nrequire = \"momentun < 0.5 or lr < 1e-3\""),
+        with("[[constraint]]\nrequire = 'optimizer == \"sgd\"'"),
+        with("[[constraint]]\nrequire = \"optimizer == 'adam'\""),
+        with("[[constraint]]\nrequire = \"lr + 1\""),
+        with("[[constraint]]\nlimit = \"latency_ms ^ 2 < 3\""),
+        with("[[constraint]]\nrequire = \"lr < 1\"\nlimit = \"loss < 1\""),
+        with("[[constraint]]\nrequires = \"lr < 1\""),
+        with("[[constraint]]\n"),
+        with("[[constraint]]\nrequire = \"lr < 1e-3\"\n[[enqueue]]\nlr = 0.01"),
+    ];
+    let edits: Vec<(&str, &str)> = edits.iter().map(|edit| ("[command]", edit.as_str())).collect();
+    snapshot!(sheet(COMMAND, &edits));
+}
+
+#[test]
+fn constraints_are_kept_as_they_are_written() {
+    let text = COMMAND
+        .replace("[command]", "[[constraint]]\nrequire = \"momentum < 0.5 or lr < 1e-3\"\n[[constraint]]\nlimit = '\"eval size\" <= 20'\n[command]");
+    let spec = parse(&text).unwrap();
+    let constraints: Vec<String> = spec.constraints.iter().map(ToString::to_string).collect();
+    assert_eq!(constraints, ["require = \"momentum < 0.5 or lr < 1e-3\"", "limit = \"\\\"eval size\\\" <= 20\""]);
+    let stored = serde_json::to_string(&spec).unwrap();
+    assert_eq!(serde_json::from_str::<StudySpec>(&stored).unwrap(), spec);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod budgets;
 mod chaos;
 mod commands;
 mod config;
+mod constraints;
 mod controls;
 mod data_verbs;
 mod doctor;

@@ -2,12 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use super::limit::Limit;
 use crate::history::History;
+use crate::samplers::Ask;
 use crate::samplers::cube::{Cube, Point};
 use crate::trial::{Trial, TrialState};
 
 /// Most trials that a process is given: the cost of one suggestion grows with the square, of a fit with the cube.
 const MOST: usize = 250;
+
+/// Most trials of earlier studies that it is given.
+const MOST_EARLIER: usize = 100;
+
+/// Where a share of better trials lies among normal losses (the logistic distribution's quantile, scaled).
+fn on_normal_scale(rank: f64) -> f64 {
+    let share = rank.clamp(0.01, 0.99);
+    (share / (1.0 - share)).ln() / 1.702
+}
 
 /// Points and losses, oldest first.
 #[derive(Debug, Default)]
@@ -16,14 +27,27 @@ pub(super) struct Data {
     pub points: Vec<Point>,
     /// How good: finite, smaller is better.
     pub losses: Vec<f64>,
+    /// Which of them break no limit.
+    pub is_feasible: Vec<bool>,
     /// Where unfinished trials are.
     pub pending: Vec<Point>,
+    /// Where trials of earlier studies were, and how good on a normal scale.
+    pub earlier: Vec<Point>,
+    /// Those.
+    pub earlier_targets: Vec<f64>,
+    /// The study's limits.
+    pub limits: Vec<Limit>,
 }
 
 impl Data {
     /// The data of a history; of more than `MOST` trials the best and the newest.
-    pub fn new(cube: &Cube, history: &History<'_>) -> Data {
-        let own = |trial: &Trial| history.final_score(trial).map(|score| score.loss()).filter(|loss| loss.is_finite());
+    pub fn new(cube: &Cube, ask: &Ask<'_>) -> Data {
+        let history = &ask.history;
+        // Trials that break limits say as much about the loss as others.
+        let own = |trial: &Trial| {
+            let value = trial.value.filter(|_| trial.state == TrialState::Complete)?;
+            Some(history.score(value).loss()).filter(|loss| loss.is_finite())
+        };
         let complete: Vec<f64> = history.trials().iter().filter_map(own).collect();
         let worst = complete.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let best = complete.iter().copied().fold(f64::INFINITY, f64::min);
@@ -45,7 +69,11 @@ impl Data {
         Data {
             points: rows.iter().map(|(_, trial)| cube.encode(&trial.params)).collect(),
             losses: rows.iter().map(|(loss, _)| *loss).collect(),
+            is_feasible: rows.iter().map(|(_, trial)| trial.violation.is_none()).collect(),
             pending: unfinished.take(MOST).map(|trial| cube.encode(&trial.params)).collect(),
+            earlier: ask.earlier.iter().take(MOST_EARLIER).map(|earlier| cube.encode(&earlier.params)).collect(),
+            earlier_targets: ask.earlier.iter().take(MOST_EARLIER).map(|earlier| on_normal_scale(earlier.rank)).collect(),
+            limits: Limit::all(cube, ask),
         }
     }
 }
@@ -84,7 +112,9 @@ mod tests {
     use crate::metric::Direction;
     use crate::params::Params;
     use crate::samplers::conformance::{dimension, trial_of};
+    use crate::seed::SeedTree;
     use crate::space::{Distribution, Scale, Space};
+    use crate::trial::TrialNumber;
 
     fn trial(number: u64, state: TrialState, value: Option<f64>, curve: &[(u64, f64)]) -> Trial {
         let mut params = Params::new();
@@ -94,7 +124,19 @@ mod tests {
 
     fn data(trials: &[Trial]) -> Data {
         let space = Space::new(vec![dimension("x", Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(), &[])]).unwrap();
-        Data::new(&Cube::new(&space), &History::of(trials, Direction::Minimize))
+        let history = History::of(trials, Direction::Minimize);
+        let (fixed, seeds) = (Params::new(), SeedTree::new(0));
+        let ask = Ask {
+            constraints: &[],
+            earlier: &[],
+            space: &space,
+            history,
+            number: TrialNumber(trials.len() as u64),
+            fixed: &fixed,
+            budget: None,
+            seeds,
+        };
+        Data::new(&Cube::new(&space), &ask)
     }
 
     #[test]

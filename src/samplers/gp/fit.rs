@@ -6,6 +6,9 @@ use crate::samplers::cube::Cube;
 
 /// Steps of the climb. It converges in 20 to 40.
 const STEPS: usize = 40;
+/// Of so many trials on, the lower of the two modes is left after so many steps.
+const MANY: usize = 40;
+const FIRST_STEPS: usize = 10;
 /// Limits of the logarithms: lengths, variance, noise.
 const LENGTH: (f64, f64) = (-4.0, 4.0);
 const VARIANCE: (f64, f64) = (-4.0, 4.0);
@@ -15,18 +18,35 @@ const NOISE: (f64, f64) = (-13.8, 0.7);
 pub(super) fn fit(cube: &Cube, points: &[&[f64]], targets: &[f64]) -> Lengths {
     let posterior = Posterior::new(cube, points, targets);
     let dimensions = cube.axes.len();
-    let mut best: Option<(f64, Vec<f64>)> = None;
-    // From the prior's centre with little and with much noise: the two modes that small histories have.
-    for noise in [-7.0, -1.5] {
+    // From the prior's centre with little and with much noise: the two modes that small histories have. Of many trials a few
+    // steps tell which of the two is higher, and only that one is climbed to its top.
+    let starts = [-7.0, -1.5].map(|noise| {
         let mut start = vec![posterior.length_centre; dimensions];
         start.extend([0.0, noise]);
-        let (value, found) = posterior.climb(start);
-        if best.as_ref().is_none_or(|(most, _)| value > *most) {
-            best = Some((value, found));
-        }
+        Climb::from(start)
+    });
+    let first_steps = if points.len() < MANY { STEPS } else { FIRST_STEPS };
+    let mut climbs = starts.map(|climb| posterior.climb(climb, first_steps));
+    climbs.sort_by(|a, b| b.best.0.total_cmp(&a.best.0));
+    let [higher, _] = climbs;
+    let higher = if first_steps < STEPS { posterior.climb(higher, STEPS - first_steps) } else { higher };
+    lengths(&higher.best.1)
+}
+
+/// Where a climb is.
+struct Climb {
+    at: Vec<f64>,
+    steps: Vec<f64>,
+    /// The slopes before.
+    last: Vec<f64>,
+    /// The highest so far, and where.
+    best: (f64, Vec<f64>),
+}
+
+impl Climb {
+    fn from(start: Vec<f64>) -> Self {
+        Climb { steps: vec![0.3; start.len()], last: vec![0.0; start.len()], best: (f64::NEG_INFINITY, start.clone()), at: start }
     }
-    let found = best.map_or_else(|| vec![0.0; dimensions + 2], |(_, found)| found);
-    lengths(&found)
 }
 
 fn lengths(logarithms: &[f64]) -> Lengths {
@@ -55,11 +75,9 @@ impl<'a> Posterior<'a> {
     }
 
     /// Rprop: every coordinate has a step of its own, which grows while its slope keeps its sign and halves when it turns.
-    fn climb(&self, mut at: Vec<f64>) -> (f64, Vec<f64>) {
-        let mut steps = vec![0.3; at.len()];
-        let mut last = vec![0.0; at.len()];
-        let mut best = (f64::NEG_INFINITY, at.clone());
-        for _ in 0..STEPS {
+    fn climb(&self, climb: Climb, count: usize) -> Climb {
+        let Climb { mut at, mut steps, mut last, mut best } = climb;
+        for _ in 0..count {
             let Some((value, slopes)) = self.value_and_slopes(&at) else { break };
             if value > best.0 {
                 best = (value, at.clone());
@@ -81,7 +99,7 @@ impl<'a> Posterior<'a> {
                 break;
             }
         }
-        best
+        Climb { at, steps, last, best }
     }
 
     /// Logarithm of the posterior (up to a constant), and its slopes.

@@ -1,6 +1,6 @@
 //! The kernel: Matern 5/2 with a length for each axis, choices alike or not, inactive axes at a fixed distance.
 
-use crate::samplers::cube::{AxisKind, Cube};
+use crate::samplers::cube::AxisKind;
 
 /// Squared distance on an axis between a point that is active there and one that is not.
 const HALF_INACTIVE: f64 = 0.25;
@@ -40,11 +40,4 @@ pub(super) fn correlation(square: f64) -> f64 {
 pub(super) fn slope(square: f64) -> f64 {
     let scaled = ROOT_FIVE * square.sqrt();
     5.0 / 3.0 * (1.0 + scaled) * (-scaled).exp()
-}
-
-impl Lengths {
-    /// Squared scaled distance of two points.
-    pub fn distance(&self, cube: &Cube, a: &[f64], b: &[f64]) -> f64 {
-        cube.axes.iter().zip(&self.inverse_squares).zip(a.iter().zip(b)).map(|((axis, scale), (a, b))| scale * square(axis.kind, *a, *b)).sum()
-    }
 }

@@ -76,6 +76,11 @@ impl Matrix {
         (0..self.size).map(|row| dot(&self.row(row)[..=row], &vector[..=row])).collect()
     }
 
+    /// The square of the length of `M v` of a lower triangular `M`.
+    pub fn square_of_product(&self, vector: &[f64]) -> f64 {
+        (0..self.size).map(|row| dot(&self.row(row)[..=row], &vector[..=row])).map(|product| product * product).sum()
+    }
+
     /// `M^T v` of a lower triangular `M`.
     pub fn transposed_times(&self, vector: &[f64]) -> Vec<f64> {
         let mut product = vec![0.0; self.size];

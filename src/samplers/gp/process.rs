@@ -1,35 +1,44 @@
 //! A Gaussian process given its data: mean and deviation anywhere, and the promise of a point.
 
-use super::kernel::{Lengths, correlation, slope};
+use super::kernel::{Lengths, correlation, slope, square};
 use super::matrix::{Matrix, dot};
 use crate::samplers::cube::{AxisKind, Cube};
-use crate::samplers::normal::{log_cdf, log_expected_improvement};
+use crate::samplers::normal::{LN_ROOT_TWO_PI, log_cdf, log_expected_improvement};
 
 /// The process after its data.
 #[derive(Debug)]
 pub(super) struct Process<'a> {
-    cube: &'a Cube,
     lengths: &'a Lengths,
-    points: Vec<&'a [f64]>,
+    columns: Columns,
     /// Inverse of the factor of the covariance.
     half: Matrix,
     /// `covariance^-1 targets`.
     weights: Vec<f64>,
 }
 
+/// What a point is worth, given the mean and the variance there: the value, and its derivatives by the two.
+type Worth<'a> = &'a dyn Fn(f64, f64) -> (f64, f64, f64);
+
 impl<'a> Process<'a> {
-    /// The process of warped losses `targets` at `points`; nothing if the covariance has no factor.
-    pub fn new(cube: &'a Cube, lengths: &'a Lengths, points: Vec<&'a [f64]>, targets: &[f64]) -> Option<Self> {
+    /// The process of warped losses `targets` at `points`, the last of which may be less sure than the others by `doubts`
+    /// (variances); nothing if the covariance has no factor.
+    pub fn new(cube: &Cube, lengths: &'a Lengths, points: &[&[f64]], targets: &[f64], doubts: &[f64]) -> Option<Self> {
+        let columns = Columns::new(cube, lengths, points);
         let mut covariance = Matrix::new(points.len());
-        for row in 0..points.len() {
-            for column in 0..row {
-                covariance.row_mut(row)[column] = lengths.variance * correlation(lengths.distance(cube, points[row], points[column]));
+        let mut distances = Vec::new();
+        let sure = points.len() - doubts.len();
+        for (row, point) in points.iter().enumerate() {
+            columns.distances(point, row, &mut distances);
+            let cells = covariance.row_mut(row);
+            for (cell, distance) in cells.iter_mut().zip(&distances) {
+                *cell = lengths.variance * correlation(*distance);
             }
-            covariance.row_mut(row)[row] = lengths.variance * (1.0 + 1e-8) + lengths.noise;
+            let doubt = row.checked_sub(sure).map_or(0.0, |place| doubts[place]);
+            cells[row] = lengths.variance * (1.0 + 1e-8) + lengths.noise + doubt;
         }
         let half = covariance.factor()?.inverse_of_factor();
         let weights = half.transposed_times(&half.times(targets));
-        Some(Process { cube, lengths, points, half, weights })
+        Some(Process { lengths, columns, half, weights })
     }
 
     /// Mean at `point`.
@@ -39,56 +48,131 @@ impl<'a> Process<'a> {
 
     /// Covariances with the data, and squared distances to it.
     fn covariances(&self, point: &[f64]) -> (Vec<f64>, Vec<f64>) {
-        let distances: Vec<f64> = self.points.iter().map(|other| self.lengths.distance(self.cube, point, other)).collect();
+        let mut distances = Vec::new();
+        self.columns.distances(point, self.weights.len(), &mut distances);
         (distances.iter().map(|distance| self.lengths.variance * correlation(*distance)).collect(), distances)
     }
 
     /// Logarithm of the expected improvement on `incumbent` at `point`.
     pub fn promise(&self, point: &[f64], incumbent: f64) -> f64 {
-        let (covariances, _) = self.covariances(point);
-        let whitened = self.half.times(&covariances);
-        self.improvement(dot(&covariances, &self.weights), dot(&whitened, &whitened), incumbent).0
+        self.value(point, &|mean, variance| improvement(mean, variance, incumbent))
     }
 
     /// The promise, and its slopes along the axes of numbers (0 along others).
     pub fn promise_and_slopes(&self, point: &[f64], incumbent: f64) -> (f64, Vec<f64>) {
+        self.value_and_slopes(point, &|mean, variance| improvement(mean, variance, incumbent))
+    }
+
+    /// Logarithm of the probability that the process is at most `bound` at `point`.
+    pub fn log_probability(&self, point: &[f64], bound: f64) -> f64 {
+        self.value(point, &|mean, variance| below(mean, variance, bound))
+    }
+
+    /// The same with its slopes.
+    pub fn log_probability_and_slopes(&self, point: &[f64], bound: f64) -> (f64, Vec<f64>) {
+        self.value_and_slopes(point, &|mean, variance| below(mean, variance, bound))
+    }
+
+    fn value(&self, point: &[f64], worth: Worth<'_>) -> f64 {
+        let (covariances, _) = self.covariances(point);
+        let explained = self.half.square_of_product(&covariances);
+        worth(dot(&covariances, &self.weights), self.variance(explained)).0
+    }
+
+    fn value_and_slopes(&self, point: &[f64], worth: Worth<'_>) -> (f64, Vec<f64>) {
         let (covariances, distances) = self.covariances(point);
         let whitened = self.half.times(&covariances);
         let solved = self.half.transposed_times(&whitened);
-        let (promise, by_mean, by_variance) = self.improvement(dot(&covariances, &self.weights), dot(&whitened, &whitened), incumbent);
-        let mut slopes = vec![0.0; point.len()];
-        for (index, other) in self.points.iter().enumerate() {
-            // The covariance's slope along an axis is `pull` times the scaled difference of the positions.
-            let pull = -self.lengths.variance * slope(distances[index]);
-            let weight = pull * (by_mean * self.weights[index] - 2.0 * by_variance * solved[index]);
-            for (axis, slope) in slopes.iter_mut().enumerate() {
-                let difference = point[axis] - other[axis];
-                if !difference.is_nan() {
-                    *slope += weight * difference * self.lengths.inverse_squares[axis];
-                }
-            }
-        }
-        for (slope, axis) in slopes.iter_mut().zip(&self.cube.axes) {
-            if matches!(axis.kind, AxisKind::Choice(_) | AxisKind::Single) {
-                *slope = 0.0;
-            }
-        }
-        (promise, slopes)
+        let (value, by_mean, by_variance) = worth(dot(&covariances, &self.weights), self.variance(dot(&whitened, &whitened)));
+        // The covariance's slope along an axis is the negative pull times the scaled difference of the positions.
+        let pulls: Vec<f64> = distances
+            .iter()
+            .zip(self.weights.iter().zip(&solved))
+            .map(|(distance, (weight, solved))| -self.lengths.variance * slope(*distance) * (by_mean * weight - 2.0 * by_variance * solved))
+            .collect();
+        (value, self.columns.slopes(point, &pulls, &self.lengths.inverse_squares))
     }
 
-    /// The promise, and its derivatives by mean and by variance.
-    fn improvement(&self, mean: f64, explained: f64, incumbent: f64) -> (f64, f64, f64) {
-        let variance = (self.lengths.variance - explained).max(1e-12 * self.lengths.variance.max(1.0));
-        let deviation = variance.sqrt();
-        let z = (incumbent - mean) / deviation;
-        let height = log_expected_improvement(z);
-        let rate = (log_cdf(z) - height).exp();
-        (deviation.ln() + height, -rate / deviation, (1.0 - rate * z) / (2.0 * variance))
+    fn variance(&self, explained: f64) -> f64 {
+        (self.lengths.variance - explained).max(1e-12 * self.lengths.variance.max(1.0))
     }
 
-    /// The mean without noise at each of the data's first `count` points, `targets` being theirs.
+    /// The mean without noise at each of the data's first points, `targets` being theirs.
     pub fn means_of_data(&self, targets: &[f64]) -> impl Iterator<Item = f64> {
         targets.iter().zip(&self.weights).map(|(target, weight)| target - (self.lengths.noise + 1e-8 * self.lengths.variance) * weight)
+    }
+}
+
+/// Logarithm of the expected improvement.
+fn improvement(mean: f64, variance: f64, incumbent: f64) -> (f64, f64, f64) {
+    let deviation = variance.sqrt();
+    let z = (incumbent - mean) / deviation;
+    let height = log_expected_improvement(z);
+    let rate = (log_cdf(z) - height).exp();
+    (deviation.ln() + height, -rate / deviation, (1.0 - rate * z) / (2.0 * variance))
+}
+
+/// Logarithm of the probability of being at most `bound`.
+fn below(mean: f64, variance: f64, bound: f64) -> (f64, f64, f64) {
+    let deviation = variance.sqrt();
+    let z = (bound - mean) / deviation;
+    let height = log_cdf(z);
+    let rate = (-0.5 * z * z - LN_ROOT_TWO_PI - height).exp();
+    (height, -rate / deviation, -rate * z / (2.0 * variance))
+}
+
+/// The data's positions axis by axis, so that distances are sums over plain columns.
+#[derive(Debug)]
+struct Columns {
+    columns: Vec<Column>,
+}
+
+#[derive(Debug)]
+struct Column {
+    kind: AxisKind,
+    /// Whether a point of the data lacks the axis.
+    has_gaps: bool,
+    inverse_square: f64,
+    positions: Vec<f64>,
+}
+
+impl Columns {
+    fn new(cube: &Cube, lengths: &Lengths, points: &[&[f64]]) -> Self {
+        let column = |index: usize| {
+            let positions: Vec<f64> = points.iter().map(|point| point[index]).collect();
+            let has_gaps = positions.iter().any(|position| position.is_nan());
+            Column { kind: cube.axes[index].kind, has_gaps, inverse_square: lengths.inverse_squares[index], positions }
+        };
+        Columns { columns: (0..cube.axes.len()).map(column).collect() }
+    }
+
+    /// Squared scaled distances from `point` to the first `count` points of the data.
+    fn distances(&self, point: &[f64], count: usize, distances: &mut Vec<f64>) {
+        distances.clear();
+        distances.resize(count, 0.0);
+        for (column, own) in self.columns.iter().zip(point) {
+            let scale = column.inverse_square;
+            let pairs = distances.iter_mut().zip(&column.positions);
+            match column.kind {
+                _ if column.has_gaps || own.is_nan() => pairs.for_each(|(distance, other)| *distance += scale * square(column.kind, *own, *other)),
+                AxisKind::Single => {}
+                AxisKind::Choice(_) => pairs.for_each(|(distance, other)| *distance += if own == other { 0.0 } else { scale }),
+                _ => pairs.for_each(|(distance, other)| *distance += scale * (own - other) * (own - other)),
+            }
+        }
+    }
+
+    /// Sums over the data of pulls times scaled differences, an axis of numbers each.
+    fn slopes(&self, point: &[f64], pulls: &[f64], inverse_squares: &[f64]) -> Vec<f64> {
+        let slope = |((column, own), scale): ((&Column, &f64), &f64)| match column.kind {
+            AxisKind::Choice(_) | AxisKind::Single => 0.0,
+            _ if own.is_nan() => 0.0,
+            _ => {
+                let pairs = column.positions.iter().zip(pulls);
+                scale * pairs.map(|(other, pull)| if other.is_nan() { 0.0 } else { pull * (own - other) }).sum::<f64>()
+            }
+        };
+        self.columns.iter().zip(point).zip(inverse_squares).map(slope).collect()
     }
 }
 
@@ -111,7 +195,8 @@ mod tests {
             (0..15).map(|index| vec![(f64::from(index) * 0.618).fract(), (f64::from(index) * 0.755).fract(), f64::from(index % 2)]).collect();
         let targets: Vec<f64> = points.iter().map(|point| (4.0 * point[0]).sin() + point[1] * point[1] + 0.3 * point[2]).collect();
         let lengths = Lengths { inverse_squares: vec![4.0, 2.0, 1.0], variance: 1.3, noise: 1e-6 };
-        let process = Process::new(&cube, &lengths, points.iter().map(Vec::as_slice).collect(), &targets).unwrap();
+        let slices: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
+        let process = Process::new(&cube, &lengths, &slices, &targets, &[]).unwrap();
         for (point, target) in points.iter().zip(&targets) {
             assert!((process.mean(point) - target).abs() < 1e-3);
         }
@@ -130,6 +215,27 @@ mod tests {
                 assert!((slopes[axis] - numeric).abs() < 1e-4 * numeric.abs().max(1.0), "{axis}: {} {numeric}", slopes[axis]);
             }
             assert_eq!(slopes[2], 0.0);
+            let (likely, slopes) = process.log_probability_and_slopes(&at, 0.4);
+            assert!((likely - process.log_probability(&at, 0.4)).abs() < 1e-12);
+            for axis in 0..2 {
+                let value = |by: f64| {
+                    let mut moved = at;
+                    moved[axis] += by;
+                    process.log_probability(&moved, 0.4)
+                };
+                let numeric = (value(1e-6) - value(-1e-6)) / 2e-6;
+                assert!((slopes[axis] - numeric).abs() < 1e-4 * numeric.abs().max(1.0), "{axis}: {} {numeric}", slopes[axis]);
+            }
         }
+    }
+
+    #[test]
+    fn what_is_doubted_pulls_less() {
+        let cube = cube();
+        let points = [vec![0.2, 0.5, 0.0], vec![0.8, 0.5, 0.0]];
+        let slices: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
+        let lengths = Lengths { inverse_squares: vec![9.0, 2.0, 1.0], variance: 1.0, noise: 1e-4 };
+        let mean = |doubt: f64| Process::new(&cube, &lengths, &slices, &[0.0, 1.0], &[doubt]).unwrap().mean(&points[1]);
+        assert!(mean(0.0) > 0.99 && (0.4..0.6).contains(&mean(1.0)) && mean(100.0) < 0.02);
     }
 }

@@ -5,13 +5,17 @@ use std::collections::HashSet;
 use rand::RngExt as _;
 
 use super::process::Process;
+use crate::samplers::Ask;
 use crate::samplers::cube::{AxisKind, Cube, Point};
+use crate::samplers::guess::Guess;
 use crate::samplers::normal::draw;
 use crate::seed::StreamRng;
 
 /// Draws anywhere, and draws around the best points of the data.
 const ANYWHERE: usize = 400;
 const AROUND: usize = 300;
+/// Draws anywhere where none of those keeps the study's constraints.
+const MORE: usize = 5_000;
 /// How many of the best points the latter surround.
 const BEST: usize = 5;
 /// Climbs, and steps of one of them.
@@ -24,10 +28,18 @@ const ALTERNATIVES: usize = 10;
 pub(super) struct Search<'a> {
     /// The axes.
     pub cube: &'a Cube,
+    /// What is asked for.
+    pub ask: &'a Ask<'a>,
     /// The model, pending trials believed.
     pub process: &'a Process<'a>,
-    /// The mean to be improved on.
-    pub incumbent: f64,
+    /// The mean to be improved on; nothing before a point that keeps all limits is known.
+    pub incumbent: Option<f64>,
+    /// Models of the limits, and what each must not exceed.
+    pub limits: Vec<(Process<'a>, f64)>,
+    /// What the user expects.
+    pub guess: Option<Guess>,
+    /// Trials so far.
+    pub finished: usize,
     /// Positions that are given.
     pub fixed: &'a [f64],
     /// Best points of the data first.
@@ -51,7 +63,19 @@ impl Search<'_> {
             } else {
                 self.around(self.best[index % BEST.min(self.best.len())], rng)
             };
-            found.push((self.promise(&point), point));
+            if self.allows(&point) {
+                found.push((self.promise(&point), point));
+            }
+        }
+        // Where constraints leave little, more is drawn.
+        for _ in 0..if found.is_empty() { MORE } else { 0 } {
+            let point = self.anywhere(rng);
+            if self.allows(&point) {
+                found.push((self.promise(&point), point));
+                if found.len() == BEST {
+                    break;
+                }
+            }
         }
         sort(&mut found);
         found.dedup_by(|a, b| key(&a.1) == key(&b.1));
@@ -63,7 +87,33 @@ impl Search<'_> {
     }
 
     fn promise(&self, point: &[f64]) -> f64 {
-        self.process.promise(point, self.incumbent)
+        let mut total = self.incumbent.map_or(0.0, |incumbent| self.process.promise(point, incumbent));
+        for (process, bound) in &self.limits {
+            total += process.log_probability(point, *bound);
+        }
+        if let Some(guess) = &self.guess {
+            total += guess.log_weight(self.cube, point, self.finished).0;
+        }
+        total
+    }
+
+    fn promise_and_slopes(&self, point: &[f64]) -> (f64, Vec<f64>) {
+        let mut total = self.incumbent.map_or_else(|| (0.0, vec![0.0; point.len()]), |incumbent| self.process.promise_and_slopes(point, incumbent));
+        let mut add = |(value, slopes): (f64, Vec<f64>)| {
+            total.0 += value;
+            total.1.iter_mut().zip(slopes).for_each(|(all, slope)| *all += slope);
+        };
+        for (process, bound) in &self.limits {
+            add(process.log_probability_and_slopes(point, *bound));
+        }
+        if let Some(guess) = &self.guess {
+            add(guess.log_weight(self.cube, point, self.finished));
+        }
+        total
+    }
+
+    fn allows(&self, point: &[f64]) -> bool {
+        self.ask.constraints.is_empty() || self.ask.allows(&self.cube.decode(point, self.ask))
     }
 
     fn anywhere(&self, rng: &mut StreamRng) -> Point {
@@ -92,14 +142,14 @@ impl Search<'_> {
             let slid = self.slide(point.clone());
             let slid = self.cube.walk(self.fixed, |index| slid[index]);
             let slid_promise = self.promise(&slid);
-            if slid_promise > promise {
+            if slid_promise > promise && self.allows(&slid) {
                 (promise, point) = (slid_promise, slid);
             }
             for index in 0..point.len() {
                 for position in self.alternatives(index, point[index], rng) {
                     let changed = self.with(&point, index, position, rng);
                     let changed_promise = self.promise(&changed);
-                    if changed_promise > promise {
+                    if changed_promise > promise && self.allows(&changed) {
                         (promise, point) = (changed_promise, changed);
                     }
                 }
@@ -117,7 +167,7 @@ impl Search<'_> {
         let mut last = vec![0.0; at.len()];
         let mut best = (f64::NEG_INFINITY, at.clone());
         for _ in 0..STEPS {
-            let (promise, slopes) = self.process.promise_and_slopes(&at, self.incumbent);
+            let (promise, slopes) = self.promise_and_slopes(&at);
             if promise > best.0 {
                 best = (promise, at.clone());
             }

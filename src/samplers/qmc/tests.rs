@@ -16,7 +16,16 @@ fn sequence(seed: u64) -> Sequence {
 
 fn suggest(sampler: &dyn Sampler, space: &Space, trials: &[Trial], number: u64, seed: u64) -> Params {
     let (seeds, number) = (SeedTree::new(seed), TrialNumber(number));
-    let ask = Ask { space, history: History::of(trials, Direction::Minimize), number, fixed: &Params::new(), budget: None, seeds };
+    let ask = Ask {
+        constraints: &[],
+        earlier: &[],
+        space,
+        history: History::of(trials, Direction::Minimize),
+        number,
+        fixed: &Params::new(),
+        budget: None,
+        seeds,
+    };
     sampler.suggest(&ask, &mut seeds.stream(&format!("sampler/{number}"))).unwrap().unwrap()
 }
 

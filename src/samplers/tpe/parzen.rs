@@ -6,6 +6,7 @@ use rand::RngExt as _;
 
 use super::rules::{self, Rules};
 use crate::samplers::cube::{AxisKind, Cube, INACTIVE};
+use crate::samplers::guess::{self, Guess};
 use crate::samplers::normal::{LN_ROOT_TWO_PI, draw_in_unit, log_mass, log_sum_exp};
 use crate::seed::StreamRng;
 
@@ -43,14 +44,17 @@ struct Column {
 }
 
 impl<'a> Mixture<'a> {
-    /// The mixture of the trials at `points`, with `weights` (any scale; the prior's is 1).
-    pub fn new(cube: &'a Cube, points: &[&[f64]], weights: &[f64], rules: &Rules) -> Self {
+    /// The mixture of the trials at `points`, with `weights` (any scale; the prior's is 1, and so is that of the user's `guess`,
+    /// a kernel of its own: with `0.1 n` good trials among `n` this is piBO's decay).
+    pub fn new(cube: &'a Cube, points: &[&[f64]], weights: &[f64], rules: &Rules, guess: Option<&Guess>) -> Self {
         let mut weights: Vec<f64> = if points.is_empty() { Vec::new() } else { weights.to_vec() };
+        let points: Vec<&[f64]> = points.iter().copied().chain(guess.map(|guess| guess.place.as_slice())).collect();
+        weights.extend(guess.map(|_| 1.0));
         weights.push(1.0);
         let total: f64 = weights.iter().sum();
         weights.iter_mut().for_each(|weight| *weight /= total);
         let log_weights = weights.iter().map(|weight| weight.ln()).collect();
-        let columns = cube.axes.iter().enumerate().map(|(index, axis)| Column::new(axis.kind, points, index, rules)).collect();
+        let columns = cube.axes.iter().enumerate().map(|(index, axis)| Column::new(axis.kind, &points, index, rules, guess.is_some())).collect();
         Mixture { cube, weights, log_weights, columns }
     }
 
@@ -93,7 +97,7 @@ impl<'a> Mixture<'a> {
 
 impl Column {
     #[expect(clippy::cast_precision_loss, reason = "numbers of trials and choices")]
-    fn new(kind: AxisKind, points: &[&[f64]], index: usize, rules: &Rules) -> Self {
+    fn new(kind: AxisKind, points: &[&[f64]], index: usize, rules: &Rules, last_is_guess: bool) -> Self {
         let mut middles: Vec<f64> = points.iter().map(|point| point[index]).collect();
         let known = middles.iter().filter(|middle| !middle.is_nan()).count();
         match kind {
@@ -108,6 +112,9 @@ impl Column {
             }
             AxisKind::Continuous | AxisKind::Cells(_) | AxisKind::LogCells { .. } => {
                 let mut deviations = rules::deviations(&middles, known, rules);
+                if let Some(width) = deviations.last_mut().filter(|width| last_is_guess && **width > 0.0) {
+                    *width = guess::WIDTH;
+                }
                 middles.push(0.5);
                 deviations.push(1.0);
                 Column::numeric(kind, middles, deviations)
@@ -122,8 +129,8 @@ impl Column {
                 return 0.0;
             }
             let (low, high) = (-middle * inverse, (1.0 - middle) * inverse);
-            // Ten deviations from both ends nothing is cut off.
-            let inside = if low < -10.0 && high > 10.0 { 0.0 } else { log_mass(low, high) };
+            // That far from both ends less than 1e-10 is cut off.
+            let inside = if low < -6.5 && high > 6.5 { 0.0 } else { log_mass(low, high) };
             match kind {
                 AxisKind::Continuous => inverse.ln() - LN_ROOT_TWO_PI - inside,
                 _ => -inside,

@@ -61,11 +61,20 @@ fn with_optunas_rules_the_split_and_the_ratio_of_densities_are_optunas() {
         let trials = golden_trials(case);
         let nothing = Params::new();
         let history = History::of(&trials, Direction::Minimize);
-        let ask = Ask { space: &space, history, number: TrialNumber(trials.len() as u64), fixed: &nothing, budget: None, seeds: SeedTree::new(0) };
+        let ask = Ask {
+            constraints: &[],
+            earlier: &[],
+            space: &space,
+            history,
+            number: TrialNumber(trials.len() as u64),
+            fixed: &nothing,
+            budget: None,
+            seeds: SeedTree::new(0),
+        };
         let split = sampler.split(&ask);
         let numbers: Vec<u64> = split.good.iter().map(|trial| trial.number.0).collect();
         assert_eq!(serde_json::json!(numbers), case["good"]);
-        let densities = Densities::new(&cube, &split, &sampler.good_weights(&split, &ask), &sampler.rules);
+        let densities = Densities::new(&cube, &split, &sampler.good_weights(&split, &ask), &sampler.rules, &Extras::default());
         for point in case["points"].as_array().unwrap() {
             let ratio = densities.promise(&cube.encode(&params_of(&point["params"])), &mut Vec::new());
             let expected = point["good"].as_f64().unwrap() - point["bad"].as_f64().unwrap();
@@ -76,8 +85,16 @@ fn with_optunas_rules_the_split_and_the_ratio_of_densities_are_optunas() {
 
 fn suggest(sampler: &dyn Sampler, space: &Space, trials: &[Trial], seed: u64) -> Params {
     let number = TrialNumber(trials.len() as u64);
-    let ask =
-        Ask { space, history: History::of(trials, Direction::Minimize), number, fixed: &Params::new(), budget: None, seeds: SeedTree::new(seed) };
+    let ask = Ask {
+        constraints: &[],
+        earlier: &[],
+        space,
+        history: History::of(trials, Direction::Minimize),
+        number,
+        fixed: &Params::new(),
+        budget: None,
+        seeds: SeedTree::new(seed),
+    };
     sampler.suggest(&ask, &mut SeedTree::new(seed).stream(&format!("sampler/{number}"))).unwrap().unwrap()
 }
 

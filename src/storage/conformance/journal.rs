@@ -84,7 +84,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
     let until = rng.random_bool(0.3).then_some(step);
     let reason = ["rank 9 of 12 at step 300; 4 go on", "läuft weiter", "'; DROP TABLE trial; --", ""][rng.random_range(0..4)].to_owned();
     let path = PathBuf::from(["/runs/0/a", "/runs//0/a", "/runs/0/b", "/läufe/ü b"][rng.random_range(0..4)]);
-    match rng.random_range(0..32) {
+    match rng.random_range(0..33) {
         0 => Event::RunnerStarted { pid: 7, host: "höst".to_owned(), slots: vec![Slot { index: 0, device: Device::Cpu }] },
         1 => {
             let heard = rng.random_bool(0.5).then(|| crate::time::Timestamp(1_700_000_000_000_000 + rng.random_range(0..9_000_000)));
@@ -129,6 +129,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
             let tag = ["keep", "zwölf", "'; DROP TABLE trial_tag; --"][rng.random_range(0..3)].to_owned();
             Event::Tagged { trial: rng.random_bool(0.7).then_some(trial), tag, present: rng.random_bool(0.6) }
         }
+        31 => Event::LimitsBroken { trial, violation: f64::from(rng.random_range(1..9)), reason: "latency is broken".to_owned() },
         30 => Event::TrialHeld { trial, hold: [None, Some(Hold::Trial), Some(Hold::Study)][rng.random_range(0..3)] },
         29 => {
             let from = [TrialState::Complete, TrialState::Pruned, TrialState::Failed][rng.random_range(0..3)];

@@ -220,6 +220,7 @@ impl<'a> Append<'a> {
                 self.execute(sql, params![id, hold.map(Hold::as_str), reason])?;
                 self.unfinish(id)
             }
+            Event::LimitsBroken { violation, .. } => self.execute("UPDATE trial SET violation = ?2 WHERE id = ?1", params![id, violation]).map(drop),
             Event::TrialHeld { hold, .. } => self.execute("UPDATE trial SET hold = ?2 WHERE id = ?1", params![id, hold.map(Hold::as_str)]).map(drop),
             Event::TrialContinued { until, from, .. } => {
                 let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, continued = ?3, reason = ?4 WHERE id = ?1";
@@ -336,7 +337,11 @@ impl<'a> Append<'a> {
 
     /// A trial that goes on has neither a value nor an end.
     fn unfinish(&self, id: i64) -> Result<(), Fault> {
-        if self.execute("UPDATE trial SET finished_at = NULL WHERE id = ?1 AND finished_at IS NOT NULL", params![id])? > 0 {
+        if self.execute(
+            "UPDATE trial SET finished_at = NULL, violation = NULL WHERE id = ?1 AND (finished_at IS NOT NULL OR violation IS NOT NULL)",
+            params![id],
+        )? > 0
+        {
             self.execute("DELETE FROM trial_value WHERE trial_id = ?1", params![id])?;
         }
         Ok(())

@@ -111,12 +111,21 @@ pub(super) enum Reverse {
     Yes,
 }
 
+/// Which complete trials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    All,
+    /// Those that break no limit.
+    Feasible,
+}
+
 /// SQL for the complete trials of the study `?1` whose value is not NaN, the best first: as `v`, in the order of an index.
-pub(super) fn ranked(direction: Direction, reverse: Reverse) -> String {
+pub(super) fn ranked(direction: Direction, reverse: Reverse, which: Which) -> String {
     let order = if (direction == Direction::Maximize) == (reverse == Reverse::No) { "DESC" } else { "ASC" };
+    let feasible = if which == Which::Feasible { " AND t.violation IS NULL" } else { "" };
     format!(
         "FROM trial_value v CROSS JOIN trial t ON t.id = v.trial_id
-         WHERE v.idx = 0 AND v.trial_id / {TRIALS_PER_STUDY} = ?1 AND v.value IS NOT NULL AND t.state = 'complete' ORDER BY v.value {order}, v.trial_id"
+         WHERE v.idx = 0 AND v.trial_id / {TRIALS_PER_STUDY} = ?1 AND v.value IS NOT NULL AND t.state = 'complete'{feasible} ORDER BY v.value {order}, v.trial_id"
     )
 }
 
@@ -127,7 +136,7 @@ fn best_ids(connection: &Connection, study: StudyId, direction: Direction, query
          WHERE v.idx = 0 AND v.trial_id / {TRIALS_PER_STUDY} = ?1 AND v.value IS NULL AND t.state = 'complete' ORDER BY v.trial_id LIMIT ?2 OFFSET ?3"
     );
     let reverse = if query.reverse { Reverse::Yes } else { Reverse::No };
-    let others = format!("SELECT v.trial_id {} LIMIT ?2 OFFSET ?3", ranked(direction, reverse));
+    let others = format!("SELECT v.trial_id {} LIMIT ?2 OFFSET ?3", ranked(direction, reverse, Which::All));
     let ids = |sql: &str, limit: u64, offset: u64| -> Result<Vec<i64>, Fault> {
         let (limit, offset) = (i64::try_from(limit).unwrap_or(i64::MAX), i64::try_from(offset).unwrap_or(i64::MAX));
         Ok(connection.prepare_cached(sql)?.query_map([study.0, limit, offset], |row| row.get(0))?.collect::<Result<_, _>>()?)
@@ -260,7 +269,7 @@ impl Scan<'_> {
         let column = |wanted: bool, name: &'static str| if wanted { name } else { "NULL" };
         let Needs { value, metrics, words, .. } = self.needs;
         let mut sql = format!(
-            "SELECT t.id, t.state, t.last_step, t.last_value, t.attempts, t.failures, t.started_at, t.busy_micros, {}, {}, {}, {}, {}",
+            "SELECT t.id, t.state, t.last_step, t.last_value, t.attempts, t.failures, t.started_at, t.busy_micros, {}, {}, {}, {}, {}, t.violation",
             column(value, "v.trial_id"),
             column(value, "v.value"),
             column(words, "t.device"),
@@ -282,7 +291,7 @@ impl Scan<'_> {
 }
 
 /// How many columns come before those of parameters.
-const FIXED_COLUMNS: usize = 13;
+const FIXED_COLUMNS: usize = 14;
 
 /// All versions of a parameter.
 fn indices(names: &BTreeMap<i64, String>, name: &str) -> Vec<i64> {
@@ -306,6 +315,7 @@ fn sparse(row: &Row<'_>, with_metrics: bool) -> Result<Trial, Fault> {
         origin: Origin::Enqueued(0),
         state: TrialState::from_word(word).ok_or_else(|| Fault::corrupt(place("state"), format!("`{word}` is not a state")))?,
         value: if row.get::<_, Option<i64>>(8)?.is_some() { Some(from_real(row.get(9)?)) } else { None },
+        violation: row.get(13)?,
         curve: match last_step {
             Some(step) => vec![(step, from_real(row.get(3)?))],
             None => Vec::new(),

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::fault::Fault;
 use super::number::{from_integer, from_real, number_of, trial_id, trial_ids};
-use super::pages::{self, Reverse};
+use super::pages::{self, Reverse, Which};
 use super::trials;
 use crate::device::Slot;
 use crate::event::{Answer, Event, Seq};
@@ -55,7 +55,7 @@ pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySumma
 }
 
 fn best(connection: &Connection, study: StudyId) -> Result<Option<(TrialNumber, f64)>, Fault> {
-    let sql = format!("SELECT v.trial_id, v.value {} LIMIT 1", pages::ranked(trials::direction(connection, study)?, Reverse::No));
+    let sql = format!("SELECT v.trial_id, v.value {} LIMIT 1", pages::ranked(trials::direction(connection, study)?, Reverse::No, Which::Feasible));
     let mut statement = connection.prepare_cached(&sql)?;
     Ok(statement.query_row([study.0], |row| Ok((number_of(row.get(0)?), row.get(1)?))).optional()?)
 }

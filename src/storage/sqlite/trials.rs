@@ -87,7 +87,7 @@ impl<'a> Loader<'a> {
     fn rows(&self, first: i64, last: i64) -> Result<Vec<Trial>, Fault> {
         let mut statement = self.connection.prepare_cached(
             "SELECT t.id, t.state, t.origin, v.trial_id, v.value, t.last_metrics, t.attempts, t.device, t.until, t.reason, t.created_at,
-                    t.started_at, t.finished_at, t.busy_micros, t.failures, t.hold, t.continued
+                    t.started_at, t.finished_at, t.busy_micros, t.failures, t.hold, t.continued, t.violation
              FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id",
         )?;
         let mut rows = statement.query(params![first, last])?;
@@ -204,6 +204,7 @@ fn trial(row: &Row<'_>) -> Result<Trial, Fault> {
         origin: json(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?, || place("origin"))?,
         state: TrialState::from_word(&word).ok_or_else(|| Fault::corrupt(place("state"), format!("`{word}` is not a state")))?,
         value: if has_value { Some(from_real(row.get(4)?)) } else { None },
+        violation: row.get(17)?,
         curve: Vec::new(),
         last_metrics: json(row.get_ref(5)?.as_str().map_err(rusqlite::Error::from)?, || place("last_metrics"))?,
         decisions: Vec::new(),

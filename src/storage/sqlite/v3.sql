@@ -43,3 +43,6 @@ CREATE TABLE paused_device (
     device   TEXT NOT NULL,
     PRIMARY KEY (study_id, device)
 ) STRICT, WITHOUT ROWID;
+
+-- By how much a trial breaks the study's limits; NULL: it breaks none.
+ALTER TABLE trial ADD COLUMN violation REAL;

@@ -1,0 +1,106 @@
+//! `[[constraint]]`: conditions over parameters and metrics, whose errors point into their text.
+
+use super::diagnostic::{Diagnostic, Place};
+use super::keys;
+use super::section::Section;
+use super::space::Searched;
+use super::suggestion::nearest;
+use super::syntax::{Entry, Item, Node};
+use crate::constraint::{self, Constraint, Expression, ExpressionError, Known};
+use crate::params::Params;
+
+/// Reads all constraints; those that are wrong are left out.
+pub(super) fn read(entry: &Entry, searched: Option<&Searched>, problems: &mut Vec<Diagnostic>) -> Vec<Constraint> {
+    let Some(list) = entry.value.list() else {
+        let problem = Diagnostic::error(entry.place, "`constraint` must be a list of tables").label(format!("this is {}", entry.value.describe()));
+        problems.push(problem.help("write [[constraint]] with double brackets, once for each condition"));
+        return Vec::new();
+    };
+    list.iter().filter_map(|node| one(node, searched, problems)).collect()
+}
+
+fn one(node: &Node, searched: Option<&Searched>, problems: &mut Vec<Diagnostic>) -> Option<Constraint> {
+    let Item::Table(table) = &node.item else {
+        let problem = Diagnostic::error(node.place, "`constraint` must be a list of tables");
+        problems.push(problem.label(format!("this is {}", node.describe())));
+        return None;
+    };
+    let keys = keys::find("constraint").map_or(&[][..], |table| table.keys);
+    let section = Section::read("constraint", node.place, table, keys, problems);
+    match (section.node("require"), section.node("limit")) {
+        (Some(require), None) => {
+            let space = searched.and_then(|searched| searched.space.as_ref());
+            let known = space.map(Known::Parameters);
+            condition(require, known, searched, problems).map(Constraint::Require)
+        }
+        (None, Some(limit)) => condition(limit, Some(Known::Metrics), None, problems).map(Constraint::Limit),
+        (Some(require), Some(limit)) => {
+            let problem = Diagnostic::error(limit.place, "a constraint has `require` or `limit`, not both").label("second");
+            problems.push(problem.related(require.place, "first").help("write each under a [[constraint]] of its own"));
+            None
+        }
+        (None, None) => {
+            if section.lacks("require") && section.lacks("limit") {
+                let problem = Diagnostic::error(node.place, "this constraint has no condition");
+                problems.push(
+                    problem.help("write `require = \"width * depth <= 4096\"` over parameters, or `limit = \"latency_ms <= 20\"` over metrics"),
+                );
+            }
+            None
+        }
+    }
+}
+
+fn condition(node: &Node, known: Option<Known<'_>>, searched: Option<&Searched>, problems: &mut Vec<Diagnostic>) -> Option<Expression> {
+    let text = node.text()?;
+    let located = |error: ExpressionError| {
+        let whole = Diagnostic::error(place(node, text, &error), error.message);
+        match error.help {
+            Some(help) => whole.help(help),
+            None => whole,
+        }
+    };
+    let expression = match Expression::parse(text) {
+        Ok(expression) => expression,
+        Err(error) => {
+            problems.push(located(error));
+            return None;
+        }
+    };
+    let known = known?;
+    let mut found = constraint::check(&expression, known);
+    for error in &mut found {
+        // A slip in a name is found among the names as elsewhere in the file.
+        let unknown =
+            text.get(error.span.clone()).map(|word| word.trim_matches(['"', '`'])).filter(|_| error.message.starts_with("there is no parameter"));
+        if let (Some(unknown), Some(searched)) = (unknown, searched)
+            && let Some(near) = nearest(unknown, searched.names())
+        {
+            error.help = Some(format!("did you mean `{near}`?"));
+        }
+    }
+    let is_sound = found.is_empty();
+    problems.extend(found.into_iter().map(located));
+    is_sound.then_some(expression)
+}
+
+/// Where an error of a text is in its source: exact where the text stands there as it is, without escapes.
+fn place(node: &Node, text: &str, error: &ExpressionError) -> Place {
+    let quotes = (node.place.end - node.place.start).checked_sub(text.len());
+    let Some(opening) = quotes.filter(|quotes| *quotes == 2 || *quotes == 6).map(|quotes| quotes / 2) else { return node.place };
+    let start = node.place.start + opening;
+    // At the end of the text its closing quote is underlined.
+    Place { start: start + error.span.start, end: (start + error.span.end).max(start + error.span.start + 1), ..node.place }
+}
+
+/// Configurations to run first that break a requirement whatever is sampled beside them.
+pub(super) fn check_enqueued(constraints: &[Constraint], enqueued: &[Params], entry: Option<&Entry>, problems: &mut Vec<Diagnostic>) {
+    let places: Vec<Place> = entry.and_then(|entry| entry.value.list()).into_iter().flatten().map(|node| node.place).collect();
+    for (index, params) in enqueued.iter().enumerate() {
+        if let Some(broken) = constraint::broken(constraints, params) {
+            let place = places.get(index).copied().or(entry.map(|entry| entry.place));
+            let problem = Diagnostic::error(place, format!("this configuration breaks the constraint `{}`", broken.expression().text()));
+            problems.push(problem.help("change its values, or take it out"));
+        }
+    }
+}

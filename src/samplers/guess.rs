@@ -1,0 +1,58 @@
+//! What a user expects: the `prior` of each parameter, as a place in the cube with some room around it.
+
+use super::cube::{AxisKind, Cube, Point};
+use crate::params::Params;
+use crate::space::Space;
+
+/// Width of the expectation on an axis of numbers: two thirds of it within 15 % of the axis on either side.
+pub(super) const WIDTH: f64 = 0.15;
+/// Weight of the expectation in the logarithm after n trials is this over n (Hvarfner et al. 2022, "piBO", equation 6, with
+/// beta of a tenth of a hundred trials): it decides little after some dozen.
+const BETA: f64 = 10.0;
+
+/// The priors of a space.
+#[derive(Clone, Debug)]
+pub(super) struct Guess {
+    /// Their positions; inactive on axes without one.
+    pub place: Point,
+}
+
+impl Guess {
+    /// The priors of `space`, if it has any.
+    pub fn new(cube: &Cube, space: &Space) -> Option<Self> {
+        let params = params(space);
+        (!params.is_empty()).then(|| Guess { place: cube.encode(&params) })
+    }
+
+    /// The logarithm of the expectation at `point` (without its constants) weighted for `finished` trials, and its slope along
+    /// each axis.
+    #[expect(clippy::cast_precision_loss, reason = "numbers of trials and choices")]
+    pub fn log_weight(&self, cube: &Cube, point: &[f64], finished: usize) -> (f64, Vec<f64>) {
+        let share = BETA / finished.max(1) as f64;
+        let mut total = 0.0;
+        let mut slopes = vec![0.0; point.len()];
+        for (index, axis) in cube.axes.iter().enumerate() {
+            let (expected, position) = (self.place[index], point[index]);
+            if expected.is_nan() || position.is_nan() {
+                continue;
+            }
+            match axis.kind {
+                AxisKind::Single => {}
+                // Half of the mass on the expected one, the rest on all alike.
+                AxisKind::Choice(count) if expected == position => total += share * (1.0 + count as f64).ln(),
+                AxisKind::Choice(_) => {}
+                AxisKind::Continuous | AxisKind::Cells(_) | AxisKind::LogCells { .. } => {
+                    let off = (position - expected) / WIDTH;
+                    total -= 0.5 * share * off * off;
+                    slopes[index] = -share * off / WIDTH;
+                }
+            }
+        }
+        (total, slopes)
+    }
+}
+
+/// The priors as values; inactive parameters too, for whoever assembles a point from them.
+pub(super) fn params(space: &Space) -> Params {
+    space.dimensions().iter().filter_map(|dimension| Some((dimension.name.clone(), dimension.prior.clone()?))).collect()
+}

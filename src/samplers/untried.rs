@@ -1,0 +1,26 @@
+//! Points that were not tried yet, where a sampler keeps proposing the same ones.
+
+use rand::RngExt as _;
+
+use super::Ask;
+use super::lattice::Lattice;
+use crate::params::Params;
+use crate::seed::StreamRng;
+
+/// Cells looked at by chance, and one after the other.
+const BY_CHANCE: u64 = 1_000;
+const IN_A_ROW: u64 = 200_000;
+
+/// A point of a finite space that `is_new` and keeps the constraints: by chance where many are left, else the next one from a
+/// place drawn by chance. `None`: none was found, in a space of up to 200,000 points because there is none.
+pub fn untried(ask: &Ask<'_>, is_new: impl Fn(&Params) -> bool, rng: &mut StreamRng) -> Option<Params> {
+    ask.space.cardinality()?;
+    let lattice = Lattice::new(ask.space, ask.fixed, 1)?;
+    let cells = lattice.cells();
+    let fits = |cell: u64| lattice.cell(cell).filter(|params| is_new(params) && ask.allows(params));
+    let by_chance = (0..BY_CHANCE.min(cells)).find_map(|_| fits(rng.random_range(0..cells)));
+    by_chance.or_else(|| {
+        let start = rng.random_range(0..cells);
+        (0..IN_A_ROW.min(cells)).find_map(|step| fits((start + step) % cells))
+    })
+}

@@ -1,0 +1,101 @@
+//! Constraints and earlier studies through the program: what is never proposed, what is never the best, what a study begins with.
+
+use serde_json::Value as Json;
+
+use crate::commands::{ONE_SLOT, Site, study};
+
+const TWO_METRICS: &str = "echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1,\\\"latency\\\":$(echo \"$1\" | cut -c1-3)}\"\n";
+
+fn numbers(site: &Site, key: &str) -> Vec<f64> {
+    site.trials().iter().map(|trial| trial["params"][key].as_f64().unwrap()).collect()
+}
+
+#[test]
+fn a_requirement_holds_for_every_trial_and_a_limit_decides_what_is_best() {
+    let constraints = "[[constraint]]\nrequire = \"x < 0.6\"\n[[constraint]]\nlimit = \"latency >= 0.3\"\n";
+    let site = Site::new(&study("trials = 12", &format!("{constraints}{ONE_SLOT}")), TWO_METRICS);
+    let ended = site.run_study();
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    assert!(numbers(&site, "x").iter().all(|x| *x < 0.6));
+    let best: Json = serde_json::from_str(&site.run(&["best", "--json"]).out).unwrap();
+    let value = best["trial"]["value"].as_f64().unwrap();
+    assert!(value >= 0.3, "{value}");
+    let broken: Vec<Json> = site.trials().into_iter().filter(|trial| trial["value"].as_f64().unwrap() < 0.3).collect();
+    assert!(!broken.is_empty());
+    for trial in &broken {
+        assert!(trial["reason"].as_str().unwrap().starts_with("`latency >= 0.3` is broken by 0."), "{trial}");
+    }
+    // `ls` and a later run agree on which is best.
+    let listed: Json = serde_json::from_str(&site.run(&["ls", "--json"]).out).unwrap();
+    assert_eq!(listed["studies"][0]["best"]["number"], best["trial"]["number"]);
+    let explained = site.run(&["explain", "s", &broken[0]["number"].to_string()]);
+    assert!(explained.out.contains("`latency >= 0.3`"), "{}", explained.out);
+}
+
+#[test]
+fn where_no_trial_keeps_the_limits_the_nearest_one_is_named() {
+    let site = Site::new(&study("trials = 4", &format!("[[constraint]]\nlimit = \"size <= 1\"\n{ONE_SLOT}")), TWO_METRICS);
+    site.run_study();
+    let best = site.run(&["best"]);
+    assert_eq!(best.code, 3);
+    assert!(best.err.starts_with("error: none of the 4 complete trials of `s` keeps all limits\nhelp: trial 0 comes nearest: `size <= 1` has no value: `size` was not reported"), "{}", best.err);
+}
+
+#[test]
+fn constraints_that_reject_everything_end_the_run_and_say_which() {
+    let site = Site::new(&study("trials = 4", &format!("[[constraint]]\nrequire = \"x > 3\"\n{ONE_SLOT}")), TWO_METRICS);
+    let ended = site.run_study();
+    assert_eq!(ended.code, 1, "{}", ended.err);
+    let said = format!("{}{}", ended.out, ended.err);
+    assert!(said.contains("`x > 3` rejects every one"), "{said}");
+    assert!(said.contains("loosen a `[[constraint]]`"), "{said}");
+}
+
+#[test]
+fn a_configuration_that_breaks_a_requirement_is_not_enqueued() {
+    let site = Site::new(&study("trials = 2", &format!("[[constraint]]\nrequire = \"x < 0.5\"\n{ONE_SLOT}")), TWO_METRICS);
+    site.run_study();
+    let refused = site.run(&["enqueue", "s", "x=0.7"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("it breaks the constraint `x < 0.5`"), "{}", refused.err);
+}
+
+#[test]
+fn a_study_learns_from_an_earlier_one_and_keeps_what_it_took() {
+    let site = Site::new(&study("trials = 8", ONE_SLOT), TWO_METRICS);
+    site.run_study();
+    let best = numbers(&site, "x").into_iter().fold(f64::INFINITY, f64::min);
+    let warm = |budget: &str| {
+        let text = study(budget, ONE_SLOT).replace("name = \"s\"", "name = \"warm\"");
+        let text = text
+            .replace("type = \"random\"", "type = \"tpe\"\nwarm_start = [\"s\"]")
+            .replace("x = { float = [0.0, 1.0] }", "x = { float = [0.0, 2.0] }\ny = { float = [0, 1] }");
+        site.write("warm.toml", &text);
+    };
+    warm("trials = 3");
+    let first = site.run(&["run", "warm.toml", "--plain"]);
+    assert_eq!(first.code, 0, "{}", first.err);
+    assert!(first.err.contains("warm start: 8 trials of `s`"), "{}", first.err);
+    let trials: Json = serde_json::from_str(&site.run(&["trials", "warm", "--json"]).out).unwrap();
+    assert_eq!(trials["trials"][0]["params"]["x"].as_f64(), Some(best));
+    // More trials of the earlier study change nothing of what was taken: the same specification, nothing to accept.
+    site.write("study.toml", &study("trials = 10", ONE_SLOT));
+    site.run_study();
+    warm("trials = 5");
+    let again = site.run(&["run", "warm.toml", "--plain"]);
+    assert_eq!(again.code, 0, "{}", again.err);
+    assert!(!again.err.contains("warm start:") && !again.err.contains("--accept"), "{}", again.err);
+    // Nothing fits: an error, and no study.
+    site.write(
+        "other.toml",
+        &study("trials = 3", ONE_SLOT)
+            .replace("name = \"s\"", "name = \"other\"")
+            .replace("type = \"random\"", "type = \"tpe\"\nwarm_start = [\"s\"]")
+            .replace("x = {", "z = {")
+            .replace("{x}", "{z}"),
+    );
+    let refused = site.run(&["run", "other.toml", "--plain"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("`warm_start` \"s\" holds no trial that fits the space"), "{}", refused.err);
+    assert!(!site.run(&["ls"]).out.contains("other"));
+}
