@@ -4,7 +4,9 @@
 
 mod data;
 mod model;
+mod probe;
 mod refused;
+mod schedule;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -12,7 +14,12 @@ mod training;
 
 pub use data::{Clean, DATA_ARGUMENTS, DataArguments};
 pub use model::{Activation, ModelArguments, Pooling, TokenizerArguments, TokenizerKind};
+pub use probe::Probe;
+pub use refused::newer_name;
+#[cfg(feature = "train")]
+pub(crate) use schedule::LR_END;
+pub use schedule::{Ramp, Schedule, ScheduleArguments};
 #[cfg(feature = "train")]
 pub(crate) use table::nearest;
 pub use table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, check_key, check_values, table_schema};
-pub use training::{ARGUMENTS, EvalStrategy, Optim, Schedule, ScheduleArguments, TRAINER_TASKS, TaskKind, TrainerArguments, TrainerTask};
+pub use training::{ARGUMENTS, EvalStrategy, LoggingStrategy, Optim, TRAINER_TASKS, TaskKind, TrainerArguments, TrainerTask};

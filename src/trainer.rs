@@ -28,6 +28,7 @@ mod parameters;
 mod prediction;
 mod preparation;
 mod prepared;
+mod probe;
 mod schedule;
 mod spelling;
 mod splits;
@@ -53,6 +54,7 @@ pub use generation::{Generated, Sampling, generate};
 pub use prediction::{Prediction, ScoredLabel, predict};
 pub use preparation::prepare;
 pub use prepared::{PreparedData, Split};
+pub use probe::probe;
 pub use training::train;
 
 /// What a training run needs from the process it runs in.
@@ -118,6 +120,15 @@ pub enum RunEnd {
     },
 }
 
+/// The metric that the run is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Objective {
+    /// Its name in reports.
+    pub metric: String,
+    /// Whether greater is better.
+    pub maximize: bool,
+}
+
 /// The unit of `step` in reports and milestones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -161,12 +172,16 @@ pub struct Job<'a> {
     pub device: &'a str,
     /// Seed of initial parameters, order of rows and dropout.
     pub seed: u64,
+    /// What the study searches for; early stopping watches it.
+    pub objective: Objective,
     /// The unit of reports.
     pub clock: Clock,
     /// Where reports are due.
     pub milestones: Milestones,
     /// Checkpoints go to `directory/checkpoint-<optimiser step>/`.
     pub directory: &'a Path,
+    /// Most rows that a micro-batch has, where memory has no room for `per_device_train_batch_size`: more micro-batches make the same step.
+    pub rows_at_once: Option<usize>,
     /// Where to begin.
     pub start: Start<'a>,
     /// Pause after reporting this clock value.

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::arguments::Probe;
 use crate::device::Device;
-use crate::metric::{Metrics, Number};
+use crate::metric::{Direction, Metrics, Number};
 use crate::params::Params;
 use crate::study::{Milestones, StepClock};
 use crate::trial::{AttemptNumber, TrialNumber};
@@ -214,6 +215,13 @@ pub enum Down {
 pub enum Job {
     /// Train one trial with the built-in trainer.
     Train(TrainJob),
+    /// Try out a training; the answer holds the learning rate and the loss of each step.
+    Probe {
+        /// The training.
+        train: TrainJob,
+        /// What is tried.
+        probe: Probe,
+    },
     /// Run one attempt of a command.
     Command(CommandJob),
     /// Read, check and tokenise the data; the answer holds findings and the cache directory.
@@ -306,10 +314,15 @@ pub struct TrainJob {
     pub data: BTreeMap<String, serde_json::Value>,
     /// Where prepared data is kept.
     pub cache: PathBuf,
+    /// Which way the trial's metric is better.
+    pub direction: Direction,
     /// Unit of steps.
     pub clock: StepClock,
     /// Where to evaluate.
     pub milestones: Milestones,
+    /// Most rows of a micro-batch, after the trial has run out of memory.
+    #[serde(default)]
+    pub rows_at_once: Option<usize>,
     /// Clock value where it shall pause.
     pub until: Option<u64>,
     /// The last clock value whose report the runner has.

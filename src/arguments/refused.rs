@@ -1,6 +1,20 @@
-//! Hugging Face training arguments that are known but not taken here, each with the reason: never ignored silently.
+//! Hugging Face training arguments that are known but not taken here, each with the reason: never ignored silently. And older names that are taken.
 
 use super::table::ArgumentProblem;
+
+/// Names that transformers has given up, and what it writes today.
+const OLDER: &[(&str, &str)] = &[
+    ("evaluation_strategy", "eval_strategy"),
+    ("warmup_ratio", "warmup_steps, which takes a share of all steps below 1"),
+    ("per_gpu_train_batch_size", "per_device_train_batch_size"),
+    ("per_gpu_eval_batch_size", "per_device_eval_batch_size"),
+];
+
+/// Today's name for an argument that is taken under an older one, too.
+#[must_use]
+pub fn newer_name(key: &str) -> Option<&'static str> {
+    OLDER.iter().find(|(old, _)| *old == key).map(|(_, new)| *new)
+}
 
 /// Arguments another part of the study file says.
 const SAID_ELSEWHERE: &[(&str, &str)] = &[
@@ -22,6 +36,7 @@ const SAID_ELSEWHERE: &[(&str, &str)] = &[
     ("report_to", "metrics go to the store: see `hpsearch trials --json` and `hpsearch watch`"),
     ("no_cuda", "`[devices] use` says it"),
     ("use_cpu", "`[devices] use` says it"),
+    ("auto_find_batch_size", "a trial that runs out of memory goes on with half as many rows at a time and the same batch: `[retry] on` has `oom`"),
     ("train_file", "`[data] train` says it"),
     ("validation_file", "`[data] validation` says it"),
     ("test_file", "`[data] test` says it"),
@@ -55,7 +70,6 @@ const NOT_YET: &[&str] = &[
     "gradient_checkpointing_kwargs",
     "group_by_length",
     "length_column_name",
-    "auto_find_batch_size",
     "neftune_noise_alpha",
     "optim_args",
     "optim_target_modules",
@@ -67,12 +81,8 @@ const NOT_YET: &[&str] = &[
     "dataloader_num_workers",
     "dataloader_pin_memory",
     "eval_accumulation_steps",
-    "eval_delay",
-    "eval_on_start",
     "include_for_metrics",
     "include_num_input_tokens_seen",
-    "logging_strategy",
-    "logging_first_step",
     "logging_nan_inf_filter",
     "log_level",
     "label_names",

@@ -102,7 +102,7 @@ fn arguments_of_another_task_are_refused() {
 fn a_course_that_ends_above_nothing_says_where() {
     let keys = |values: Value| TrainerArguments::resolve(&map(values)).unwrap_err().iter().map(|problem| problem.key.clone()).collect::<Vec<_>>();
     assert_eq!(keys(json!({"lr_scheduler_type": "cosine_with_min_lr"})), ["lr_scheduler_type"]);
-    assert_eq!(keys(json!({"lr_scheduler_kwargs": {"min_lr": 1e-5}})), ["lr_scheduler_type"]);
+    assert_eq!(keys(json!({"lr_scheduler_kwargs": {"min_lr": 1e-5}})), ["lr_scheduler_kwargs.min_lr"]);
     let both = json!({"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr": 1e-5, "min_lr_rate": 0.1}});
     assert_eq!(keys(both), ["lr_scheduler_kwargs.min_lr_rate"]);
 }
@@ -147,4 +147,31 @@ fn the_schema_nests_dotted_names() {
     let schema = table_schema(ARGUMENTS);
     assert_eq!(schema["properties"]["model"]["properties"]["dropout"]["exclusiveMaximum"], json!(1.0));
     assert_eq!(schema["properties"]["learning_rate"]["default"], json!(1e-3));
+}
+
+#[test]
+fn names_that_transformers_gave_up_are_taken_and_newer_ones_known() {
+    for old in ["evaluation_strategy", "warmup_ratio", "per_gpu_train_batch_size", "per_gpu_eval_batch_size"] {
+        assert!(newer_name(old).is_some() && check_key(old).is_ok(), "{old}");
+    }
+    assert!(ARGUMENTS.iter().all(|argument| newer_name(argument.name).is_none() || argument.name == "warmup_ratio"));
+}
+
+#[test]
+fn a_course_takes_its_own_settings_and_no_others() {
+    let keys = |course: &str, settings: Value| -> Vec<String> {
+        let values = json!({"lr_scheduler_type": course, "eval_strategy": "epoch", "lr_scheduler_kwargs": settings});
+        match TrainerArguments::resolve(&serde_json::from_value(values).unwrap()) {
+            Ok(_) => vec![],
+            Err(problems) => problems.into_iter().map(|problem| problem.key).collect(),
+        }
+    };
+    assert!(keys("cosine_with_restarts", json!({"num_cycles": 3})).is_empty());
+    assert!(keys("reduce_lr_on_plateau", json!({"patience": 0, "min_lr": 0})).is_empty());
+    assert_eq!(keys("linear", json!({"num_cycles": 3, "power": 2})), ["lr_scheduler_kwargs.num_cycles", "lr_scheduler_kwargs.power"]);
+    assert_eq!(keys("warmup_stable_decay", json!({})), ["lr_scheduler_type"]);
+    assert_eq!(keys("polynomial", json!({"lr_end": 1})), ["lr_scheduler_kwargs.lr_end"]);
+    let unasked = json!({"lr_scheduler_type": "reduce_lr_on_plateau", "early_stopping_patience": 2});
+    let problems = TrainerArguments::resolve(&serde_json::from_value(unasked).unwrap()).unwrap_err();
+    assert_eq!(problems.iter().map(|problem| problem.key.as_str()).collect::<Vec<_>>(), ["eval_strategy", "early_stopping_patience"]);
 }

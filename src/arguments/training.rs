@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::model::{BYTE_ENTRIES, ModelArguments, TokenizerArguments, TokenizerKind};
+use super::schedule::{SCHEDULE_NAMES, Schedule, ScheduleArguments, schedule_problems};
 use super::table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, merge, of_other_tasks};
 
 /// Everything a training run is told, complete: defaults are filled in, so that it can be stored and compared.
@@ -58,11 +59,29 @@ pub struct TrainerArguments {
     pub eval_strategy: EvalStrategy,
     /// Optimiser steps between evaluations with `eval_strategy = "steps"`; `None`: `logging_steps`.
     pub eval_steps: Option<u64>,
+    /// Epochs, or optimiser steps with `eval_strategy = "steps"`, before the first evaluation that `eval_strategy` asks for.
+    #[serde(default)]
+    pub eval_delay: f64,
+    /// Whether to evaluate before the first step; logged, not reported.
+    #[serde(default)]
+    pub eval_on_start: bool,
+    /// Evaluations in a row without a better study metric after which training ends; `None`: it does not.
+    #[serde(default)]
+    pub early_stopping_patience: Option<u64>,
+    /// How much better the study's metric must be to count.
+    #[serde(default)]
+    pub early_stopping_threshold: f64,
     /// Most examples that an evaluation looks at, spread evenly; `None`: all.
     #[serde(default)]
     pub max_eval_samples: Option<usize>,
-    /// Optimiser steps between log lines.
+    /// When to write log lines.
+    #[serde(default)]
+    pub logging_strategy: LoggingStrategy,
+    /// Optimiser steps between log lines with `logging_strategy = "steps"`.
     pub logging_steps: u64,
+    /// Whether the first step gets a log line, too.
+    #[serde(default)]
+    pub logging_first_step: bool,
     /// Whether an incomplete last micro-batch of an epoch is left out.
     pub dataloader_drop_last: bool,
     /// The model's shape.
@@ -148,36 +167,10 @@ const TASK_NAMES: [&str; TRAINER_TASKS.len()] = {
 #[serde(rename_all = "lowercase")]
 pub enum Optim {
     /// Adam with decoupled weight decay, PyTorch's.
-    #[serde(alias = "adamw_torch")]
+    #[serde(alias = "adamw_torch", alias = "adamw_torch_fused", alias = "adamw_hf")]
     AdamW,
     /// Stochastic gradient descent with momentum, PyTorch's.
     Sgd,
-}
-
-/// The course of the learning rate, after transformers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Schedule {
-    /// Down to 0 in a straight line.
-    Linear,
-    /// Down to 0 along half a cosine wave.
-    Cosine,
-    /// Down to `lr_scheduler_kwargs.min_lr` along half a cosine wave.
-    CosineWithMinLr,
-    /// Always the same, without warm-up.
-    Constant,
-    /// Always the same after warm-up.
-    ConstantWithWarmup,
-}
-
-/// Settings of some courses of the learning rate.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ScheduleArguments {
-    /// Where `cosine_with_min_lr` ends.
-    pub min_lr: Option<f64>,
-    /// The same as a share of the peak learning rate.
-    pub min_lr_rate: Option<f64>,
 }
 
 /// When to evaluate, besides where the pruner asks for it and at the end.
@@ -192,8 +185,22 @@ pub enum EvalStrategy {
     Steps,
 }
 
+/// When to write log lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LoggingStrategy {
+    /// Never.
+    No,
+    /// After every epoch.
+    Epoch,
+    /// Every `logging_steps` optimiser steps.
+    #[default]
+    Steps,
+}
+
 const SHARE: ArgumentKind = ArgumentKind::Float { low: Included(0.0), high: Excluded(1.0) };
 const NOT_NEGATIVE: ArgumentKind = ArgumentKind::Float { low: Included(0.0), high: Unbounded };
+const UNIT: ArgumentKind = ArgumentKind::Float { low: Included(0.0), high: Included(1.0) };
 const POSITIVE: ArgumentKind = ArgumentKind::Float { low: Excluded(0.0), high: Unbounded };
 
 const fn count(high: i64) -> ArgumentKind {
@@ -224,9 +231,13 @@ pub static ARGUMENTS: &[Argument] = &[
     line("task", Choice(&TASK_NAMES), Text("text-classification"), "what is learnt"),
     // 5e-5 in transformers is meant for pretrained models; from scratch it hardly moves.
     line("learning_rate", POSITIVE, Float(1e-3), "peak learning rate (transformers' 5e-5 is meant for pretrained models)").or(&["lr"]),
-    line("per_device_train_batch_size", count(65_536), Int(8), "training rows per micro-batch").or(&["train_batch_size", "batch_size"]),
+    line("per_device_train_batch_size", count(65_536), Int(8), "training rows per micro-batch").or(&[
+        "train_batch_size",
+        "batch_size",
+        "per_gpu_train_batch_size",
+    ]),
     // 8 in transformers: larger batches evaluate faster and change nothing that is learnt.
-    line("per_device_eval_batch_size", count(65_536), Int(64), "evaluation rows per batch"),
+    line("per_device_eval_batch_size", count(65_536), Int(64), "evaluation rows per batch").or(&["per_gpu_eval_batch_size"]),
     line("num_train_epochs", POSITIVE, Float(3.0), "passes over the training rows, may be fractional").or(&["epochs"]),
     line("max_steps", ArgumentKind::Int { low: -1, high: i64::MAX }, Int(-1), "optimiser steps in all, overriding num_train_epochs; -1: not set"),
     line("weight_decay", NOT_NEGATIVE, Float(0.0), "decoupled weight decay; biases and norms are spared"),
@@ -234,36 +245,85 @@ pub static ARGUMENTS: &[Argument] = &[
     line("adam_beta2", SHARE, Float(0.999), "AdamW's decay of the squared gradient mean"),
     line("adam_epsilon", POSITIVE, Float(1e-8), "AdamW's term against division by zero"),
     line("max_grad_norm", NOT_NEGATIVE, Float(1.0), "greatest global gradient norm; 0: no clipping"),
-    line("optim", Choice(&["adamw", "adamw_torch", "sgd"]), Text("adamw"), "the optimiser"),
+    line("optim", Choice(&["adamw", "adamw_torch", "adamw_torch_fused", "adamw_hf", "sgd"]), Text("adamw"), "the optimiser"),
     // 0 in PyTorch: without momentum SGD hardly trains a transformer.
     line("momentum", SHARE, Float(0.9), "SGD's momentum"),
+    line("lr_scheduler_type", Choice(SCHEDULE_NAMES), Text("linear"), "course of the learning rate after warm-up"),
     line(
-        "lr_scheduler_type",
-        Choice(&["linear", "cosine", "cosine_with_min_lr", "constant", "constant_with_warmup"]),
-        Text("linear"),
-        "course of the learning rate after warm-up",
-    ),
-    line("lr_scheduler_kwargs.min_lr", POSITIVE, Absent, "where cosine_with_min_lr ends"),
-    line(
-        "lr_scheduler_kwargs.min_lr_rate",
-        ArgumentKind::Float { low: Included(0.0), high: Included(1.0) },
+        "lr_scheduler_kwargs.num_cycles",
+        POSITIVE,
         Absent,
-        "where cosine_with_min_lr ends, as a share of learning_rate",
+        "waves of cosines (half a wave is 0.5, their default), restarts of cosine_with_restarts (1)",
+    ),
+    line("lr_scheduler_kwargs.min_lr", NOT_NEGATIVE, Absent, "where cosine_with_min_lr ends, and below which reduce_lr_on_plateau does not go (0)"),
+    line("lr_scheduler_kwargs.min_lr_rate", UNIT, Absent, "where cosine_with_min_lr ends, as a share of learning_rate"),
+    line("lr_scheduler_kwargs.lr_end", NOT_NEGATIVE, Absent, "where polynomial ends (1e-7)"),
+    line("lr_scheduler_kwargs.power", POSITIVE, Absent, "power of polynomial (1, a straight line)"),
+    line(
+        "lr_scheduler_kwargs.timescale",
+        count(i64::MAX),
+        Absent,
+        "time scale of inverse_sqrt in steps; warm-up's length, or 10,000 without one, when not given",
+    ),
+    line(
+        "lr_scheduler_kwargs.num_stable_steps",
+        ArgumentKind::Int { low: 0, high: i64::MAX },
+        Absent,
+        "steps at the peak of warmup_stable_decay; what warm-up and decay leave when not given",
+    ),
+    line(
+        "lr_scheduler_kwargs.num_decay_steps",
+        ArgumentKind::StepsOrShare,
+        Absent,
+        "last steps, over which warmup_stable_decay falls, or their share of all steps when below 1",
+    ),
+    line("lr_scheduler_kwargs.min_lr_ratio", UNIT, Absent, "where warmup_stable_decay begins and ends, as a share of learning_rate (0)"),
+    line("lr_scheduler_kwargs.warmup_type", Choice(&["linear", "cosine", "1-sqrt"]), Absent, "how warmup_stable_decay rises (linear)"),
+    line("lr_scheduler_kwargs.decay_type", Choice(&["linear", "cosine", "1-sqrt"]), Absent, "how warmup_stable_decay falls (cosine)"),
+    line(
+        "lr_scheduler_kwargs.factor",
+        ArgumentKind::Float { low: Excluded(0.0), high: Excluded(1.0) },
+        Absent,
+        "what reduce_lr_on_plateau multiplies the learning rate with (0.1)",
+    ),
+    line(
+        "lr_scheduler_kwargs.patience",
+        ArgumentKind::Int { low: 0, high: i64::MAX },
+        Absent,
+        "evaluations without a better eval_loss that reduce_lr_on_plateau bears (10)",
+    ),
+    line("lr_scheduler_kwargs.threshold", SHARE, Absent, "relative improvement of eval_loss that reduce_lr_on_plateau counts (1e-4)"),
+    line(
+        "lr_scheduler_kwargs.cooldown",
+        ArgumentKind::Int { low: 0, high: i64::MAX },
+        Absent,
+        "evaluations that reduce_lr_on_plateau rests after a cut (0)",
     ),
     line("warmup_steps", ArgumentKind::StepsOrShare, Int(0), "steps of linear warm-up, or their share of all steps when below 1"),
-    line(
-        "warmup_ratio",
-        ArgumentKind::Float { low: Included(0.0), high: Included(1.0) },
-        Float(0.0),
-        "share of all steps that is warm-up, used when warmup_steps is 0",
-    ),
+    line("warmup_ratio", UNIT, Float(0.0), "share of all steps that is warm-up, used when warmup_steps is 0"),
     line("label_smoothing_factor", SHARE, Float(0.0), "share of the target probability spread over all labels"),
     line("gradient_accumulation_steps", count(65_536), Int(1), "micro-batches per optimiser step"),
     line("eval_strategy", Choice(&["no", "epoch", "steps"]), Text("no"), "when to evaluate, besides where the pruner asks for it and at the end")
         .or(&["evaluation_strategy"]),
     line("eval_steps", count(i64::MAX), Absent, "optimiser steps between evaluations with eval_strategy = \"steps\"; logging_steps when not given"),
+    line(
+        "eval_delay",
+        NOT_NEGATIVE,
+        Float(0.0),
+        "epochs, or steps with eval_strategy = \"steps\", before the first evaluation that eval_strategy asks for",
+    ),
+    line("eval_on_start", ArgumentKind::Flag, Flag(false), "evaluate before the first step, too; logged, not reported"),
+    line(
+        "early_stopping_patience",
+        count(i64::MAX),
+        Absent,
+        "evaluations in a row without a better study metric after which training ends; never when not given",
+    ),
+    line("early_stopping_threshold", NOT_NEGATIVE, Float(0.0), "how much better the study's metric must be to count for early_stopping_patience"),
     line("max_eval_samples", count(i64::MAX), Absent, "most examples an evaluation looks at, spread evenly; all when not given"),
-    line("logging_steps", count(i64::MAX), Int(500), "optimiser steps between log lines"),
+    line("logging_strategy", Choice(&["no", "epoch", "steps"]), Text("steps"), "when to write log lines"),
+    line("logging_steps", count(i64::MAX), Int(500), "optimiser steps between log lines with logging_strategy = \"steps\""),
+    line("logging_first_step", ArgumentKind::Flag, Flag(false), "a log line for the first step, too"),
     line("dataloader_drop_last", ArgumentKind::Flag, Flag(false), "leave out an incomplete last micro-batch of an epoch"),
     line("model.hidden_size", count(16_384), Int(128), "width of the model, a multiple of model.num_heads").or(&["model.d_model", "model.n_embd"]),
     line("model.num_layers", count(256), Int(2), "number of layers").or(&["num_hidden_layers", "model.num_hidden_layers", "model.n_layer"]),
@@ -366,21 +426,12 @@ impl TrainerArguments {
                     .with_help(format!("give at least {BYTE_ENTRIES}, or `model.tokenizer = \"chars\"`")),
             );
         }
-        let ends = self.lr_scheduler_kwargs;
-        match (self.lr_scheduler_type, ends.min_lr, ends.min_lr_rate) {
-            (Schedule::CosineWithMinLr, None, None) => problems.push(
-                ArgumentProblem::new("lr_scheduler_type", "`cosine_with_min_lr` needs to know where it ends")
-                    .with_help("give `lr_scheduler_kwargs.min_lr` or `lr_scheduler_kwargs.min_lr_rate`"),
-            ),
-            (Schedule::CosineWithMinLr, Some(_), Some(_)) => problems.push(ArgumentProblem::new(
-                "lr_scheduler_kwargs.min_lr_rate",
-                "`lr_scheduler_kwargs.min_lr` and `lr_scheduler_kwargs.min_lr_rate` both say where the learning rate ends: give one of them",
-            )),
-            (Schedule::CosineWithMinLr, ..) | (_, None, None) => {}
-            _ => problems.push(
-                ArgumentProblem::new("lr_scheduler_type", "`lr_scheduler_kwargs` says where `cosine_with_min_lr` ends, and this is another course")
-                    .with_help("set `lr_scheduler_type = \"cosine_with_min_lr\"`"),
-            ),
+        problems.extend(schedule_problems(self));
+        if self.early_stopping_patience.is_some() && self.eval_strategy == EvalStrategy::No {
+            problems.push(
+                ArgumentProblem::new("early_stopping_patience", "`early_stopping_patience` counts evaluations, and `eval_strategy` asks for none")
+                    .with_help("set `eval_strategy = \"epoch\"`, or \"steps\" with `eval_steps`"),
+            );
         }
         if self.max_steps == 0 {
             problems.push(

@@ -110,7 +110,7 @@ fn test_name(name: &str) -> String {
     format!("test_{bare}")
 }
 
-fn milestones(spec: &StudySpec) -> Milestones {
+pub fn milestones(spec: &StudySpec) -> Milestones {
     let budget = full_trial(spec);
     let pruner = pruners::find(&spec.pruner.name).ok().and_then(|entry| (entry.build)(&spec.pruner, budget).ok());
     pruner.map(|pruner| pruner.milestones(budget)).unwrap_or_default()

@@ -1,4 +1,6 @@
-//! `hpsearch train`: trains the model of a `best.toml` again.
+//! `hpsearch train`: trains the model of a `best.toml` again, or one configuration of a study file, or only looks whether it would learn.
+
+mod probe;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,8 +9,9 @@ use clap::Args;
 
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use super::export::directory_of;
+use super::export::{directory_of, milestones};
 use super::waiting::Waiting;
+use crate::config;
 use crate::export::{self, Exported, Recipe};
 use crate::metric::{Metrics, Score};
 use crate::params::Params;
@@ -23,11 +26,25 @@ use crate::wire::{Job, TrainJob, TrialJob};
 
 /// What `hpsearch train` is told.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  hpsearch train best.toml -o model")]
+#[command(
+    after_help = "Examples:\n  hpsearch train best.toml -o model\n  hpsearch train study.toml --set trainer.learning_rate=3e-4\n  hpsearch train study.toml --find-lr\n  hpsearch train study.toml --overfit-one-batch --steps 200"
+)]
 pub struct TrainArguments {
-    /// The file with all arguments, as `export` writes it
-    #[arg(value_name = "BEST.toml")]
+    /// A best.toml, as `export` writes it, or a study file: its first [[enqueue]] or the middle of its space
+    #[arg(value_name = "FILE.toml")]
     pub file: PathBuf,
+    /// Override a key of a study file, as often as needed
+    #[arg(long, value_name = "TABLE.KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Only try whether the model can learn one batch by heart
+    #[arg(long, conflicts_with = "find_lr")]
+    pub overfit_one_batch: bool,
+    /// Only try out rising learning rates, to see which work
+    #[arg(long)]
+    pub find_lr: bool,
+    /// Optimiser steps to try
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(10..))]
+    pub steps: u32,
     /// The directory to write
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -43,7 +60,7 @@ struct Report {
 
 /// Trains it.
 pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let recipe = read(&arguments.file)?;
+    let recipe = read(arguments, console)?;
     for file in recipe.changed_files() {
         console.say(&format!("warning: `{}` is not what it was when this was written: the result may differ", file.display()));
     }
@@ -51,15 +68,33 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
     let target = std::path::absolute(&target)?;
     let scratch = target.with_file_name(format!(".{}.training-{}", target.file_name().unwrap_or_default().to_string_lossy(), std::process::id()));
     fs::create_dir_all(&scratch)?;
-    let done = train_in(&recipe, &scratch, &target, console);
+    let done = match arguments {
+        TrainArguments { overfit_one_batch: true, steps, .. } => probe::one_batch(job(&recipe, &scratch), *steps, console),
+        TrainArguments { find_lr: true, steps, .. } => probe::learning_rates(job(&recipe, &scratch), *steps, console),
+        _ => train_in(&recipe, &scratch, &target, console),
+    };
     let _found_by_the_next_run = fs::remove_dir_all(&scratch);
     done
 }
 
-fn read(file: &Path) -> Result<Recipe, Failure> {
+fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Failure> {
+    let file = &arguments.file;
     let text = fs::read_to_string(file).map_err(|error| {
-        Failure::usage(format!("`{}` cannot be read: {error}", file.display())).help("`hpsearch export STUDY -o DIR` writes a best.toml into DIR")
+        Failure::usage(format!("`{}` cannot be read: {error}", file.display()))
+            .help("give a study file, or the best.toml that `hpsearch export STUDY -o DIR` writes into DIR")
     })?;
+    // A best.toml names its study; a study file has a table of that name, or says nothing at all.
+    let names_study = text.parse::<toml::Table>().is_ok_and(|table| table.get("study").is_some_and(toml::Value::is_str));
+    if !names_study {
+        let checked = config::load_with_warnings(file, &arguments.set)?;
+        if checked.warnings.iter().next().is_some() {
+            console.say(checked.warnings.render(config::Look::of_stderr()).trim_end());
+        }
+        return of_study(&checked.spec);
+    }
+    if !arguments.set.is_empty() {
+        return Err(Failure::usage("`--set` is for study files, and this is a best.toml").help("edit the file: all its arguments are there"));
+    }
     let recipe: Recipe = toml::from_str(&text).map_err(|error| {
         Failure::usage(format!("`{}` is not a best.toml: {error}", file.display())).help("`hpsearch export STUDY -o DIR` writes DIR/best.toml")
     })?;
@@ -69,6 +104,18 @@ fn read(file: &Path) -> Result<Recipe, Failure> {
         );
     }
     Ok(recipe)
+}
+
+/// One configuration of a study: its first `[[enqueue]]`, or the middle of its space.
+fn of_study(spec: &StudySpec) -> Result<Recipe, Failure> {
+    if !matches!(spec.program, Program::Trainer { .. }) {
+        return Err(Failure::usage("this study runs a command, not the built-in trainer").help("`hpsearch run` runs it"));
+    }
+    let given = spec.enqueue.first().cloned().unwrap_or_default();
+    let Ok(params) = spec.space.assemble(&given, |searched, _| Ok::<_, std::convert::Infallible>(searched.distribution.from_unit(0.5)));
+    let mut view = crate::view::StudyView::new(spec);
+    view.apply(Timestamp(0), &crate::event::Event::TrialCreated { trial: TrialNumber(0), params, origin: Origin::Enqueued(0) });
+    Ok(Recipe::of(spec, &view.trials.swap_remove(0), None, milestones(spec))?)
 }
 
 fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Console) -> Result<Exit, Failure> {
@@ -151,8 +198,10 @@ fn job(recipe: &Recipe, scratch: &Path) -> Job {
         arguments: recipe.trainer_arguments(),
         data: recipe.data_arguments(),
         cache: scratch.join("data"),
+        direction: recipe.direction,
         clock: recipe.clock,
         milestones: recipe.milestones.clone(),
+        rows_at_once: None,
         until: None,
         reported: None,
     })

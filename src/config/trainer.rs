@@ -9,7 +9,7 @@ use super::diagnostic::{Diagnostic, Place};
 use super::keys;
 use super::space::{Parameter, Searched};
 use super::syntax::{Leaf, Table};
-use crate::arguments::{ARGUMENTS, Argument, ArgumentProblem, DATA_ARGUMENTS, DataArguments, TaskKind, TrainerArguments, check_values};
+use crate::arguments::{ARGUMENTS, Argument, ArgumentProblem, DATA_ARGUMENTS, DataArguments, TaskKind, TrainerArguments, check_values, newer_name};
 use crate::params::{Params, Value};
 use crate::space::{Distribution, Space};
 
@@ -31,6 +31,7 @@ pub(super) fn read_trainer(table: &Table, problems: &mut Vec<Diagnostic>) -> Arg
         let name = canonical(ARGUMENTS, &leaf.name).to_owned();
         let value = leaf.value.to_json();
         arguments.places.insert(name.clone(), leaf.place);
+        note_older_name(&leaf.name, leaf.place, problems);
         match check_values(&leaf.name, std::slice::from_ref(&value)).into_iter().next() {
             Some(problem) => problems.push(of_argument("trainer", &leaf, problem)),
             None => {
@@ -56,7 +57,15 @@ pub(super) fn check_searched(searched: &Searched, arguments: &Arguments, problem
             let message = format!("`{name}` and `{}` are the same argument", other.dimension.name);
             problems.push(Diagnostic::error(parameter.place, message).related(other.place, "the other name").help("keep one of them"));
         }
+        note_older_name(name, parameter.place, problems);
         check_range(parameter, problems);
+    }
+}
+
+fn note_older_name(name: &str, place: Place, problems: &mut Vec<Diagnostic>) {
+    if let Some(newer) = newer_name(name) {
+        let problem = Diagnostic::warning(place, format!("`{name}` is an older name, which transformers has given up"));
+        problems.push(problem.help(format!("it is taken; today's is {newer}")));
     }
 }
 

@@ -119,8 +119,10 @@ impl ProcessLauncher {
                     arguments,
                     data: data.clone(),
                     cache: self.cache.clone(),
+                    direction: self.spec.direction(),
                     clock: self.spec.step,
                     milestones: assignment.milestones.clone(),
+                    rows_at_once: None,
                     until: assignment.until,
                     reported: assignment.reported,
                 })

@@ -15,6 +15,7 @@ use super::TrainerError;
 use super::durable::{Draft, Existing};
 use super::optimiser::Optimiser;
 use super::parameters::{Entry, Parameters, Values};
+use super::schedule::Plateau;
 use super::task::{Model, read_model};
 use crate::arguments::TrainerArguments;
 
@@ -49,7 +50,34 @@ pub(super) struct State {
     pub(super) since_report: Mean,
     /// Training loss since the last log line.
     pub(super) since_log: Mean,
+    /// What `reduce_lr_on_plateau` remembers.
+    #[serde(default)]
+    pub(super) plateau: Plateau,
+    /// What early stopping remembers.
+    #[serde(default)]
+    pub(super) patience: Patience,
     pub(super) log_history: Vec<BTreeMap<String, Value>>,
+}
+
+/// The best of the study's metric in evaluations that `eval_strategy` asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Patience {
+    best: Option<f64>,
+    /// Evaluations since that were no better.
+    pub(super) worse: u64,
+}
+
+impl Patience {
+    /// Takes note of an evaluation, as transformers' `EarlyStoppingCallback` does; NaN is no better than anything.
+    pub(super) fn evaluated(&mut self, value: f64, maximize: bool, threshold: f64) {
+        let gain = |best: f64| if maximize { value - best } else { best - value };
+        if !value.is_nan() && self.best.is_none_or(|best| gain(best) > threshold) {
+            *self = Self { best: Some(value), worse: 0 };
+        } else {
+            self.worse += 1;
+        }
+    }
 }
 
 /// Metrics at a clock value.
@@ -94,6 +122,8 @@ impl Default for State {
             last_report: None,
             since_report: Mean::default(),
             since_log: Mean::default(),
+            plateau: Plateau::default(),
+            patience: Patience::default(),
             log_history: Vec::new(),
         }
     }

@@ -22,6 +22,7 @@ pub(super) struct Course {
     until: Option<u64>,
     strategy: EvalStrategy,
     eval_steps: u64,
+    eval_delay: f64,
     seed: u64,
 }
 
@@ -32,6 +33,8 @@ pub(super) struct Due {
     pub(super) clock: u64,
     /// Whether it has a clock value of its own and is reported, or only logged.
     pub(super) reported: bool,
+    /// Whether `eval_strategy` asks for it: what is learnt may depend on it, and must not on where the pruner looks.
+    pub(super) asked: bool,
 }
 
 impl Course {
@@ -42,6 +45,7 @@ impl Course {
         milestones: Milestones,
         until: Option<u64>,
         seed: u64,
+        rows_at_once: Option<usize>,
     ) -> Result<Self, TrainerError> {
         let micro = arguments.per_device_train_batch_size as u64;
         let available = rows as u64;
@@ -61,7 +65,8 @@ impl Course {
         Ok(Self {
             rows: used,
             available,
-            micro,
+            // Which rows a step sees does not depend on it.
+            micro: rows_at_once.map_or(micro, |rows| micro.min(rows.max(1) as u64)),
             group,
             steps_per_epoch,
             total,
@@ -70,6 +75,7 @@ impl Course {
             until,
             strategy: arguments.eval_strategy,
             eval_steps,
+            eval_delay: arguments.eval_delay,
             seed,
         })
     }
@@ -121,12 +127,14 @@ impl Course {
         }
         let (before, now) = (self.clock(steps - 1), self.clock(steps));
         let milestone = self.milestone(before, now);
-        let strategy = match self.strategy {
+        #[expect(clippy::cast_precision_loss, reason = "step counts are far below 2^53")]
+        let asked = match self.strategy {
             EvalStrategy::No => false,
-            EvalStrategy::Epoch => steps.is_multiple_of(self.steps_per_epoch),
-            EvalStrategy::Steps => steps.is_multiple_of(self.eval_steps),
+            EvalStrategy::Epoch => steps.is_multiple_of(self.steps_per_epoch) && self.epochs_done(steps) >= self.eval_delay,
+            EvalStrategy::Steps => steps.is_multiple_of(self.eval_steps) && steps as f64 >= self.eval_delay,
         };
-        (milestone.is_some() || strategy || steps >= self.total).then(|| Due { clock: milestone.unwrap_or(now), reported: now > before })
+        let due = Due { clock: milestone.unwrap_or(now), reported: now > before, asked };
+        (milestone.is_some() || asked || steps >= self.total).then_some(due)
     }
 
     /// Whether a run that reported `clock` is to pause.
@@ -154,7 +162,7 @@ mod tests {
 
     fn course(values: Value, clock: Clock, milestones: Milestones, until: Option<u64>) -> Course {
         let arguments = TrainerArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap();
-        Course::new(&arguments, 10, clock, milestones, until, 0).unwrap()
+        Course::new(&arguments, 10, clock, milestones, until, 0, None).unwrap()
     }
 
     fn reports(course: &Course) -> Vec<(u64, u64)> {
@@ -189,8 +197,22 @@ mod tests {
     fn evaluations_between_clock_values_are_not_reported() {
         let values = json!({"per_device_train_batch_size": 2, "num_train_epochs": 1, "eval_strategy": "steps", "eval_steps": 2});
         let course = course(values, Clock::Epoch, Milestones::default(), None);
-        assert_eq!(course.due(2), Some(Due { clock: 0, reported: false }));
-        assert_eq!(course.due(5), Some(Due { clock: 1, reported: true }));
+        assert_eq!(course.due(2), Some(Due { clock: 0, reported: false, asked: true }));
+        assert_eq!(course.due(5), Some(Due { clock: 1, reported: true, asked: false }));
+    }
+
+    #[test]
+    fn eval_delay_puts_off_what_eval_strategy_asks_for_and_nothing_else() {
+        let asked = |values: Value| -> Vec<u64> {
+            let course = course(values, Clock::Step, every(2), None);
+            (1..=course.total).filter(|step| course.due(*step).is_some_and(|due| due.asked)).collect()
+        };
+        // Two steps an epoch.
+        let values = json!({"per_device_train_batch_size": 5, "num_train_epochs": 3, "eval_strategy": "epoch", "eval_delay": 1.5});
+        assert_eq!(asked(values), [4, 6]);
+        let values = json!({"per_device_train_batch_size": 5, "num_train_epochs": 3, "eval_strategy": "steps", "eval_steps": 1, "eval_delay": 5});
+        assert_eq!(asked(values.clone()), [5, 6]);
+        assert!(course(values, Clock::Step, every(2), None).due(2).is_some(), "the pruner's evaluations stay");
     }
 
     #[test]

@@ -1,50 +1,163 @@
-//! The learning rate's course over the optimiser steps, after transformers' formulas.
+//! The learning rate's course over the optimiser steps, after transformers' and PyTorch's formulas.
 
-use crate::arguments::{Schedule, TrainerArguments};
+use serde::{Deserialize, Serialize};
 
-/// The factor on the peak learning rate for optimiser step `step` (counted from 0) of `total`, after `warmup` steps of linear warm-up; `least` is
-/// where cosines end.
-///
-/// Source: `transformers/optimization.py`, `_get_linear_schedule_with_warmup_lr_lambda` and its neighbours.
-pub(super) fn factor(schedule: Schedule, step: u64, warmup: u64, total: u64, least: f64) -> f64 {
-    if schedule == Schedule::Constant {
-        return 1.0;
-    }
-    if step < warmup {
-        return real(step) / real(warmup.max(1));
-    }
-    let after = real(total.saturating_sub(warmup).max(1));
-    match schedule {
-        Schedule::Linear => real(total.saturating_sub(step)) / after,
-        Schedule::Cosine | Schedule::CosineWithMinLr => {
-            let progress = real(step - warmup) / after;
-            let cosine = 0.5 * (1.0 + (std::f64::consts::PI * progress).cos());
-            (cosine * (1.0 - least) + least).max(0.0)
-        }
-        Schedule::Constant | Schedule::ConstantWithWarmup => 1.0,
+use crate::arguments::{LR_END, Ramp, Schedule, ScheduleArguments, TrainerArguments};
+
+/// The course of a run: a factor on the peak learning rate for each optimiser step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RateCourse {
+    schedule: Schedule,
+    settings: ScheduleArguments,
+    peak: f64,
+    warmup: u64,
+    total: u64,
+}
+
+/// What `reduce_lr_on_plateau` remembers between evaluations.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Plateau {
+    /// The factor on the peak learning rate.
+    factor: f64,
+    /// The lowest `eval_loss` that counted as an improvement.
+    best: Option<f64>,
+    /// Evaluations since.
+    bad: u64,
+    /// Evaluations left to rest.
+    resting: u64,
+}
+
+impl Default for Plateau {
+    fn default() -> Self {
+        Self { factor: 1.0, best: None, bad: 0, resting: 0 }
     }
 }
 
-/// The factor that cosines end at.
-pub(super) fn least(arguments: &TrainerArguments) -> f64 {
-    let ends = arguments.lr_scheduler_kwargs;
-    match arguments.lr_scheduler_type {
-        Schedule::CosineWithMinLr => ends.min_lr_rate.or(ends.min_lr.map(|rate| rate / arguments.learning_rate)).unwrap_or(0.0),
-        _ => 0.0,
+impl RateCourse {
+    /// The course that `arguments` ask for in a run of `total` optimiser steps.
+    pub(super) fn new(arguments: &TrainerArguments, total: u64) -> Self {
+        Self {
+            schedule: arguments.lr_scheduler_type,
+            settings: arguments.lr_scheduler_kwargs,
+            peak: arguments.learning_rate,
+            warmup: warmup_steps(arguments, total),
+            total,
+        }
     }
+
+    /// The learning rate of optimiser step `step`, counted from 0.
+    pub(super) fn rate(&self, step: u64, plateau: &Plateau) -> f64 {
+        self.peak * if self.schedule == Schedule::ReduceLrOnPlateau { plateau.factor } else { self.factor(step) }
+    }
+
+    /// The factor of optimiser step `step`, counted from 0.
+    ///
+    /// Source: `transformers/optimization.py`, `_get_linear_schedule_with_warmup_lr_lambda` and its neighbours.
+    fn factor(&self, step: u64) -> f64 {
+        let Self { schedule, settings, peak, warmup, total } = *self;
+        match schedule {
+            Schedule::Constant | Schedule::ReduceLrOnPlateau => return 1.0,
+            Schedule::WarmupStableDecay => return self.warmup_stable_decay(step),
+            _ if step < warmup => return real(step) / real(warmup.max(1)),
+            _ => {}
+        }
+        let after = real(total.saturating_sub(warmup).max(1));
+        let progress = real(step - warmup) / after;
+        let cycles = |default| settings.num_cycles.unwrap_or(default);
+        match schedule {
+            Schedule::Linear => real(total.saturating_sub(step)) / after,
+            Schedule::Cosine => wave(cycles(0.5) * 2.0 * progress).max(0.0),
+            Schedule::CosineWithMinLr => {
+                let least = settings.min_lr_rate.or(settings.min_lr.map(|rate| rate / peak)).unwrap_or(0.0);
+                (wave(cycles(0.5) * 2.0 * progress) * (1.0 - least) + least).max(0.0)
+            }
+            Schedule::CosineWithRestarts if progress >= 1.0 => 0.0,
+            Schedule::CosineWithRestarts => wave((cycles(1.0) * progress).fract()).max(0.0),
+            Schedule::Polynomial => {
+                let end = settings.lr_end.unwrap_or(LR_END);
+                let left = if step > total { 0.0 } else { 1.0 - progress };
+                ((peak - end) * left.powf(settings.power.unwrap_or(1.0)) + end) / peak
+            }
+            Schedule::InverseSqrt => {
+                let scale = settings.timescale.unwrap_or(if warmup > 0 { warmup } else { 10_000 });
+                1.0 / ((real(step) + real(scale) - real(warmup)) / real(scale)).sqrt()
+            }
+            Schedule::Constant | Schedule::ConstantWithWarmup | Schedule::WarmupStableDecay | Schedule::ReduceLrOnPlateau => 1.0,
+        }
+    }
+
+    /// transformers' `_get_wsd_scheduler_lambda`.
+    fn warmup_stable_decay(&self, step: u64) -> f64 {
+        let Self { settings, warmup, total, .. } = *self;
+        let decay = steps_of(settings.num_decay_steps.unwrap_or(0.0), total);
+        let stable = settings.num_stable_steps.unwrap_or(total.saturating_sub(warmup).saturating_sub(decay));
+        let least = settings.min_lr_ratio.unwrap_or(0.0);
+        let above = |factor: f64| (factor * (1.0 - least) + least).max(0.0);
+        if step < warmup {
+            let progress = real(step) / real(warmup.max(1));
+            return above(match settings.warmup_type.unwrap_or(Ramp::Linear) {
+                Ramp::Linear => progress,
+                Ramp::Cosine => 1.0 - wave(progress),
+                Ramp::OneMinusSqrt => 1.0 - (1.0 - progress).sqrt(),
+            });
+        }
+        if step < warmup + stable {
+            return 1.0;
+        }
+        if step >= warmup + stable + decay {
+            return least;
+        }
+        let progress = real(step - warmup - stable) / real(decay.max(1));
+        above(match settings.decay_type.unwrap_or(Ramp::Cosine) {
+            Ramp::Linear => 1.0 - progress,
+            Ramp::Cosine => wave(settings.num_cycles.unwrap_or(0.5) * 2.0 * progress),
+            Ramp::OneMinusSqrt => 1.0 - progress.sqrt(),
+        })
+    }
+
+    /// Takes note of an evaluation that `eval_strategy` asked for; only `reduce_lr_on_plateau` listens.
+    ///
+    /// Source: `torch/optim/lr_scheduler.py`, `ReduceLROnPlateau.step` with `mode="min"`, `threshold_mode="rel"`.
+    pub(super) fn evaluated(&self, loss: f64, plateau: &mut Plateau) {
+        let Self { schedule, settings, peak, .. } = *self;
+        if schedule != Schedule::ReduceLrOnPlateau {
+            return;
+        }
+        if plateau.best.is_none_or(|best| loss < best * (1.0 - settings.threshold.unwrap_or(1e-4))) && !loss.is_nan() {
+            (plateau.best, plateau.bad) = (Some(loss), 0);
+        } else {
+            plateau.bad += 1;
+        }
+        if plateau.resting > 0 {
+            (plateau.resting, plateau.bad) = (plateau.resting - 1, 0);
+        }
+        if plateau.bad > settings.patience.unwrap_or(10) {
+            let (old, least) = (plateau.factor * peak, settings.min_lr.unwrap_or(0.0));
+            let new = (old * settings.factor.unwrap_or(0.1)).max(least);
+            // PyTorch's `eps`: smaller changes are not worth making.
+            if old - new > 1e-8 {
+                plateau.factor = new / peak;
+            }
+            (plateau.resting, plateau.bad) = (settings.cooldown.unwrap_or(0), 0);
+        }
+    }
+}
+
+/// Half a cosine wave from 1 at 0 to 0 at 1, and on.
+fn wave(halves: f64) -> f64 {
+    0.5 * (1.0 + (std::f64::consts::PI * halves).cos())
 }
 
 /// Steps of warm-up in a run of `total` optimiser steps.
-pub(super) fn warmup_steps(arguments: &TrainerArguments, total: u64) -> u64 {
-    let steps = if arguments.warmup_steps >= 1.0 {
-        arguments.warmup_steps
-    } else if arguments.warmup_steps > 0.0 {
-        (real(total) * arguments.warmup_steps).ceil()
-    } else {
-        (real(total) * arguments.warmup_ratio).ceil()
-    };
+fn warmup_steps(arguments: &TrainerArguments, total: u64) -> u64 {
+    steps_of(if arguments.warmup_steps > 0.0 { arguments.warmup_steps } else { (real(total) * arguments.warmup_ratio).ceil() }, total)
+}
+
+/// A number of steps, or their share of `total` when below 1.
+fn steps_of(number: f64, total: u64) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative and far below 2^53")]
-    let steps = steps as u64;
+    let steps = if number >= 1.0 { number } else { (real(total) * number).ceil() } as u64;
     steps
 }
 
@@ -56,58 +169,152 @@ fn real(count: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
-    fn course(schedule: Schedule) -> Vec<f64> {
-        (0..10).map(|step| factor(schedule, step, 2, 10, 0.0)).collect()
-    }
-
-    fn close(actual: &[f64], expected: &[f64]) {
-        assert!(actual.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{actual:?}");
-    }
-
-    #[test]
-    fn linear_is_transformers_get_linear_schedule_with_warmup() {
-        // num_warmup_steps 2, num_training_steps 10, as in transformers' own test with peak 10.
-        close(&course(Schedule::Linear), &[0.0, 0.5, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]);
+    /// Factors of the first `steps` steps of a run of 10 with 2 steps of warm-up.
+    fn course(more: Value, steps: u64) -> Vec<f64> {
+        let mut values = json!({"learning_rate": 1e-3, "warmup_steps": 2, "eval_strategy": "epoch"});
+        values.as_object_mut().unwrap().append(&mut more.as_object().unwrap().clone());
+        let arguments = TrainerArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap();
+        let course = RateCourse::new(&arguments, 10);
+        (0..steps).map(|step| course.rate(step, &Plateau::default()) / 1e-3).collect()
     }
 
     #[test]
-    fn cosine_is_transformers_get_cosine_schedule_with_warmup() {
-        let expected = [0.0, 0.5, 1.0, 0.961_939_8, 0.853_553_4, 0.691_341_7, 0.5, 0.308_658_3, 0.146_446_6, 0.038_060_2];
-        close(&course(Schedule::Cosine), &expected);
-    }
-
-    #[test]
-    fn cosine_with_min_lr_ends_there_whichever_way_it_is_said() {
-        let resolve = |ends: serde_json::Value| {
-            let values = serde_json::json!({"lr_scheduler_type": "cosine_with_min_lr", "learning_rate": 1e-3, "lr_scheduler_kwargs": ends});
-            least(&TrainerArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap())
-        };
-        let (rate, share) = (resolve(serde_json::json!({"min_lr": 1e-4})), resolve(serde_json::json!({"min_lr_rate": 0.1})));
-        assert!((rate - 0.1).abs() < 1e-12 && (share - 0.1).abs() < 1e-12);
-        // get_cosine_with_min_lr_schedule_with_warmup(2, 10, min_lr_rate=0.1) half way: 0.55.
-        assert!((factor(Schedule::CosineWithMinLr, 6, 2, 10, 0.1) - 0.55).abs() < 1e-12);
-        assert!((factor(Schedule::CosineWithMinLr, 10, 2, 10, 0.1) - 0.1).abs() < 1e-12);
-    }
-
-    #[test]
-    fn constant_with_warmup_rises_and_stays_and_constant_has_no_warm_up() {
-        close(&course(Schedule::ConstantWithWarmup), &[0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
-        close(&course(Schedule::Constant), &[1.0; 10]);
+    fn every_course_is_transformers() {
+        // Made by tests/peers/schedules_golden.py: the first 12 steps of a run of 10, 2 of them warm-up.
+        let golden = [
+            ("linear", r#"{}"#, [0.0, 0.5, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0, 0.0]),
+            (
+                "cosine",
+                r#"{}"#,
+                [0.0, 0.5, 1.0, 0.961_939_766, 0.853_553_391, 0.691_341_716, 0.5, 0.308_658_284, 0.146_446_609, 0.038_060_234, 0.0, 0.038_060_234],
+            ),
+            (
+                "cosine",
+                r#"{"num_cycles": 1.5}"#,
+                [0.0, 0.5, 1.0, 0.691_341_716, 0.146_446_609, 0.038_060_234, 0.5, 0.961_939_766, 0.853_553_391, 0.308_658_284, 0.0, 0.308_658_284],
+            ),
+            (
+                "cosine_with_restarts",
+                r#"{"num_cycles": 3}"#,
+                [0.0, 0.5, 1.0, 0.691_341_716, 0.146_446_609, 0.961_939_766, 0.5, 0.038_060_234, 0.853_553_391, 0.308_658_284, 0.0, 0.0],
+            ),
+            (
+                "cosine_with_min_lr",
+                r#"{"min_lr": 0.0001}"#,
+                [0.0, 0.5, 1.0, 0.965_745_79, 0.868_198_052, 0.722_207_545, 0.55, 0.377_792_455, 0.231_801_948, 0.134_254_21, 0.1, 0.134_254_21],
+            ),
+            (
+                "cosine_with_min_lr",
+                r#"{"min_lr_rate": 0.1}"#,
+                [0.0, 0.5, 1.0, 0.965_745_79, 0.868_198_052, 0.722_207_545, 0.55, 0.377_792_455, 0.231_801_948, 0.134_254_21, 0.1, 0.134_254_21],
+            ),
+            (
+                "polynomial",
+                r#"{}"#,
+                [0.0, 0.5, 1.0, 0.875_012_5, 0.750_025, 0.625_037_5, 0.500_05, 0.375_062_5, 0.250_075, 0.125_087_5, 0.000_1, 0.000_1],
+            ),
+            (
+                "polynomial",
+                r#"{"lr_end": 0.0001, "power": 2.0}"#,
+                [0.0, 0.5, 1.0, 0.789_062_5, 0.606_25, 0.451_562_5, 0.325, 0.226_562_5, 0.156_25, 0.114_062_5, 0.1, 0.1],
+            ),
+            ("constant", r#"{}"#, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]),
+            ("constant_with_warmup", r#"{}"#, [0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]),
+            (
+                "inverse_sqrt",
+                r#"{}"#,
+                [
+                    0.0,
+                    0.5,
+                    1.0,
+                    0.816_496_581,
+                    std::f64::consts::FRAC_1_SQRT_2,
+                    0.632_455_532,
+                    0.577_350_269,
+                    0.534_522_484,
+                    0.5,
+                    0.471_404_521,
+                    0.447_213_595,
+                    0.426_401_433,
+                ],
+            ),
+            (
+                "inverse_sqrt",
+                r#"{"timescale": 5}"#,
+                [
+                    0.0,
+                    0.5,
+                    1.0,
+                    0.912_870_929,
+                    0.845_154_255,
+                    0.790_569_415,
+                    0.745_355_992,
+                    std::f64::consts::FRAC_1_SQRT_2,
+                    0.674_199_862,
+                    0.645_497_224,
+                    0.620_173_673,
+                    0.597_614_305,
+                ],
+            ),
+            ("warmup_stable_decay", r#"{"num_decay_steps": 4}"#, [0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 0.853_553_391, 0.5, 0.146_446_609, 0.0, 0.0]),
+            (
+                "warmup_stable_decay",
+                r#"{"num_decay_steps": 3, "num_stable_steps": 2, "min_lr_ratio": 0.1, "warmup_type": "cosine", "decay_type": "1-sqrt"}"#,
+                [0.1, 0.55, 1.0, 1.0, 1.0, 0.480_384_758, 0.265_153_077, 0.1, 0.1, 0.1, 0.1, 0.1],
+            ),
+            (
+                "warmup_stable_decay",
+                r#"{"num_decay_steps": 3, "warmup_type": "1-sqrt", "decay_type": "linear"}"#,
+                [0.0, 0.292_893_219, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.666_666_667, 0.333_333_333, 0.0, 0.0],
+            ),
+        ];
+        for (name, settings, expected) in golden {
+            let settings: Value = serde_json::from_str(settings).unwrap();
+            let actual = course(json!({"lr_scheduler_type": name, "lr_scheduler_kwargs": settings}), 12);
+            assert!(actual.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-8), "{name} {settings}: {actual:?}, not {expected:?}");
+        }
     }
 
     #[test]
     fn a_run_shorter_than_its_warm_up_only_rises() {
-        assert_eq!(factor(Schedule::Linear, 4, 100, 10, 0.0), 0.04);
-        assert_eq!(factor(Schedule::Linear, 12, 2, 10, 0.0), 0.0);
+        let arguments = TrainerArguments::resolve(&serde_json::from_value(json!({"warmup_steps": 100})).unwrap()).unwrap();
+        assert_eq!(RateCourse::new(&arguments, 10).factor(4), 0.04);
+        assert_eq!(course(json!({"lr_scheduler_type": "linear"}), 13)[12], 0.0);
     }
 
     #[test]
-    fn warm_up_may_be_a_share_of_all_steps() {
-        let resolve = |key: &str, value: serde_json::Value| TrainerArguments::resolve(&[(key.to_owned(), value)].into()).unwrap();
+    fn warm_up_and_decay_may_be_shares_of_all_steps() {
+        let resolve = |key: &str, value: Value| TrainerArguments::resolve(&[(key.to_owned(), value)].into()).unwrap();
         assert_eq!(warmup_steps(&resolve("warmup_steps", 0.1.into()), 25), 3);
         assert_eq!(warmup_steps(&resolve("warmup_steps", 7.into()), 25), 7);
         assert_eq!(warmup_steps(&resolve("warmup_ratio", 0.1.into()), 25), 3);
+        let decay = |steps: f64| course(json!({"lr_scheduler_type": "warmup_stable_decay", "lr_scheduler_kwargs": {"num_decay_steps": steps}}), 10);
+        assert_eq!(decay(0.4), decay(4.0));
+    }
+
+    #[test]
+    fn reduce_lr_on_plateau_is_pytorchs() {
+        let settings = json!({"factor": 0.5, "patience": 1, "cooldown": 1, "min_lr": 1e-4, "threshold": 0.01});
+        let values =
+            json!({"learning_rate": 1e-3, "eval_strategy": "epoch", "lr_scheduler_type": "reduce_lr_on_plateau", "lr_scheduler_kwargs": settings});
+        let arguments = TrainerArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap();
+        let (course, mut plateau) = (RateCourse::new(&arguments, 100), Plateau::default());
+        let losses = [1.0, 0.9, 0.895, f64::NAN, 0.95, 0.94, 0.93, 0.93, 0.5, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6];
+        let rates: Vec<f64> = losses
+            .iter()
+            .map(|loss| {
+                course.evaluated(*loss, &mut plateau);
+                course.rate(0, &plateau)
+            })
+            .collect();
+        let expected = [
+            0.001, 0.001, 0.001, 0.0005, 0.0005, 0.0005, 0.00025, 0.00025, 0.00025, 0.00025, 0.000125, 0.000125, 0.000125, 0.0001, 0.0001, 0.0001,
+            0.0001,
+        ];
+        assert!(rates.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{rates:?}");
     }
 }

@@ -4,6 +4,7 @@ mod data;
 mod gradients;
 mod language;
 mod runs;
+mod stopping;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -86,9 +87,11 @@ impl Fixture {
             data: &self.data,
             device: "cpu",
             seed: 7,
+            objective: Objective { metric: "eval_loss".to_owned(), maximize: false },
             clock: Clock::Epoch,
             milestones: Milestones { every: Some(1), at: vec![] },
             directory,
+            rows_at_once: None,
             start: Start::Fresh,
             until: None,
             reported: None,

@@ -11,10 +11,11 @@ use super::course::{Course, Due};
 use super::evaluation::named;
 use super::layers::{DropoutKey, Pass};
 use super::optimiser::{Optimiser, clip, loss_and_norm};
-use super::parameters::Values;
+use super::parameters::{Values, host};
+use super::schedule::RateCourse;
 use super::task::{Extent, Model, Part, same_shape, task};
-use super::{Host, HostVerdict, Job, RunEnd, Split, Start, TrainerError, device, schedule};
-use crate::arguments::TrainerArguments;
+use super::{Host, HostVerdict, Job, RunEnd, Split, Start, TrainerError, device};
+use crate::arguments::{LoggingStrategy, TrainerArguments};
 
 /// Trains until the end, a verdict, `until`, or the runner's wish to stop.
 ///
@@ -22,6 +23,9 @@ use crate::arguments::TrainerArguments;
 /// A checkpoint that does not fit the job, an unusable device, files that cannot be written, a runner that is gone.
 pub fn train(job: &Job<'_>, host: &mut dyn Host) -> Result<RunEnd, TrainerError> {
     let mut run = Run::begin(job, host)?;
+    if job.arguments.eval_on_start && run.state.global_step == 0 {
+        run.evaluate(Due { clock: 0, reported: false, asked: false }, host)?;
+    }
     if let Some(report) = run.undelivered()
         && let Some(end) = run.deliver(&report, host)?
     {
@@ -37,7 +41,7 @@ pub fn train(job: &Job<'_>, host: &mut dyn Host) -> Result<RunEnd, TrainerError>
                 }
             }
         }
-        if run.state.global_step >= run.course.total {
+        if run.state.global_step >= run.course.total || run.out_of_patience(host) {
             return Ok(RunEnd::Finished);
         }
         if host.stop_requested() {
@@ -52,10 +56,10 @@ pub fn train(job: &Job<'_>, host: &mut dyn Host) -> Result<RunEnd, TrainerError>
 }
 
 /// A training run in progress.
-struct Run<'a> {
+pub(super) struct Run<'a> {
     job: &'a Job<'a>,
     course: Course,
-    warmup: u64,
+    rates: RateCourse,
     device: Device,
     /// The same device with autodiff.
     tracked: Device,
@@ -74,14 +78,22 @@ struct Run<'a> {
     busy: (Duration, u32),
 }
 
+/// What an optimiser step came to.
+pub(super) enum Stepped {
+    /// It was made; the loss before it.
+    Loss(f64),
+    /// It was not: what is not finite.
+    NotFinite(String),
+}
+
 impl<'a> Run<'a> {
-    fn begin(job: &'a Job<'a>, host: &mut dyn Host) -> Result<Self, TrainerError> {
+    pub(super) fn begin(job: &'a Job<'a>, host: &mut dyn Host) -> Result<Self, TrainerError> {
         let (arguments, data) = (job.arguments, job.data);
         let device = device::open(job.device)?;
         checkpoint::sweep(job.directory);
         let model = task(arguments.task).model(&arguments.model, data);
         let (parameters, examples) = (model.parameters(), model.examples(data, Split::Train));
-        let course = Course::new(arguments, examples, job.clock, job.milestones.clone(), job.until, job.seed)?;
+        let course = Course::new(arguments, examples, job.clock, job.milestones.clone(), job.until, job.seed, job.rows_at_once)?;
         let mut optimiser = Optimiser::new(arguments, parameters, &device, device::optimiser_place(job.device));
         let (values, state) = match job.start {
             Start::Fresh => (parameters.fresh(job.seed, &device), State::default()),
@@ -114,7 +126,7 @@ impl<'a> Run<'a> {
         ));
         let saved_step = (!matches!(job.start, Start::Fresh)).then_some(state.global_step);
         Ok(Self {
-            warmup: schedule::warmup_steps(arguments, course.total),
+            rates: RateCourse::new(arguments, course.total),
             order: (0, course.order(0)),
             tracked: device.clone().autodiff(),
             tokenizer: data.tokenizer_file()?,
@@ -130,6 +142,17 @@ impl<'a> Run<'a> {
             gradient_norm: 0.0,
             busy: (Duration::ZERO, 0),
         })
+    }
+
+    /// Whether early stopping ends the run here.
+    fn out_of_patience(&self, host: &mut dyn Host) -> bool {
+        let worse = self.state.patience.worse;
+        let out = self.job.arguments.early_stopping_patience.is_some_and(|patience| worse >= patience);
+        if out {
+            let (metric, step) = (&self.job.objective.metric, self.state.global_step);
+            host.log(&format!("step {step} early stopping: no better {metric} in {worse} evaluations"));
+        }
+        out
     }
 
     /// The evaluation due now, unless it was made before the checkpoint that this run resumed from.
@@ -156,6 +179,12 @@ impl<'a> Run<'a> {
         if self.state.best_metric.is_none_or(|best| loss < best) && loss.is_finite() {
             self.state.best_metric = Some(loss);
             self.state.best_global_step = Some(step);
+        }
+        if due.asked {
+            self.rates.evaluated(loss, &mut self.state.plateau);
+            if let Some(value) = metrics.get(&self.job.objective.metric) {
+                self.state.patience.evaluated(*value, self.job.objective.maximize, arguments.early_stopping_threshold);
+            }
         }
         self.state.evaluated_step = step;
         self.remember(&metrics);
@@ -211,15 +240,28 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// One optimiser step, or what is not finite any more.
+    /// The next optimiser step, or what is not finite any more.
     fn step(&mut self) -> Result<Option<String>, TrainerError> {
+        let step = self.state.global_step;
+        match self.step_on(step, self.rates.rate(step, &self.state.plateau))? {
+            Stepped::Loss(loss) => {
+                self.state.since_report.add(loss);
+                self.state.since_log.add(loss);
+                Ok(None)
+            }
+            Stepped::NotFinite(what) => Ok(Some(what)),
+        }
+    }
+
+    /// An optimiser step with the rows of step `rows_of` and this learning rate.
+    pub(super) fn step_on(&mut self, rows_of: u64, learning_rate: f64) -> Result<Stepped, TrainerError> {
         let began = Instant::now();
         let (step, arguments) = (self.state.global_step, self.job.arguments);
-        let epoch = self.course.epoch(step);
+        let epoch = self.course.epoch(rows_of);
         if self.order.0 != epoch {
             self.order = (epoch, self.course.order(epoch));
         }
-        let micro_batches = self.course.micro_batches(step, &self.order.1);
+        let micro_batches = self.course.micro_batches(rows_of, &self.order.1);
         let step_examples = micro_batches.iter().map(Vec::len).sum();
         let mut sum: Option<(Tensor<1>, Values)> = None;
         for (number, chosen) in (0..).zip(&micro_batches) {
@@ -234,20 +276,23 @@ impl<'a> Run<'a> {
         let (loss, gradients) = sum.expect("a step has at least one row");
         let (loss, norm) = loss_and_norm(loss, &gradients)?;
         if let Some((what, value)) = [("loss", loss), ("gradient norm", norm)].into_iter().find(|(_, value)| !value.is_finite()) {
-            return Ok(Some(format!("the {what} is {value}")));
+            let place = match self.first_not_finite(&self.values)? {
+                Some(name) => format!("; the parameter `{name}` is not finite any more"),
+                None => {
+                    self.first_not_finite(&gradients)?.map_or(String::new(), |name| format!("; the first gradient that is not finite is `{name}`'s"))
+                }
+            };
+            return Ok(Stepped::NotFinite(format!("the {what} is {value}{place}")));
         }
         self.gradient_norm = norm;
-        let factor = schedule::factor(arguments.lr_scheduler_type, step, self.warmup, self.course.total, schedule::least(arguments));
-        self.learning_rate = arguments.learning_rate * factor;
+        self.learning_rate = learning_rate;
         let gradients = clip(gradients, norm, arguments.max_grad_norm);
         self.optimiser.step(self.model.parameters(), &mut self.values, gradients, self.learning_rate, step + 1)?;
         self.state.global_step += 1;
         self.state.epoch = self.course.epochs_done(self.state.global_step);
-        self.state.since_report.add(loss);
-        self.state.since_log.add(loss);
         self.busy.0 += began.elapsed();
         self.busy.1 += 1;
-        Ok(None)
+        Ok(Stepped::Loss(loss))
     }
 
     /// The part of a step's loss and of its gradients that some examples contribute.
@@ -259,9 +304,25 @@ impl<'a> Run<'a> {
         (loss.inner(), Values(leaves.0.iter().map(gradient).collect()))
     }
 
+    /// The first parameter whose numbers in `values` are not all finite, in the model's order from input to output.
+    fn first_not_finite(&self, values: &Values) -> Result<Option<String>, TrainerError> {
+        for (parameter, value) in self.model.parameters().iter().zip(&values.0) {
+            if !host(value.clone())?.iter().all(|number| number.is_finite()) {
+                return Ok(Some(parameter.name.clone()));
+            }
+        }
+        Ok(None)
+    }
+
     fn log(&mut self, host: &mut dyn Host) {
-        let step = self.state.global_step;
-        if !step.is_multiple_of(self.job.arguments.logging_steps) {
+        let (step, arguments) = (self.state.global_step, self.job.arguments);
+        let due = match arguments.logging_strategy {
+            LoggingStrategy::No => false,
+            LoggingStrategy::Epoch => step.is_multiple_of(self.course.steps_per_epoch),
+            LoggingStrategy::Steps => step.is_multiple_of(arguments.logging_steps),
+        };
+        let first = arguments.logging_first_step && step == 1;
+        if !(due || first) {
             return;
         }
         let loss = self.state.since_log.take();

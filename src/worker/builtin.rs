@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::Receiver;
 
 use super::{Incoming, say};
-use crate::arguments::{ArgumentProblem, DataArguments, TrainerArguments};
-use crate::metric::Metrics;
+use crate::arguments::{ArgumentProblem, DataArguments, Probe, TrainerArguments};
+use crate::metric::{Direction, Metrics};
 use crate::study::StepClock;
-use crate::trainer::{self, Clock, Host, HostError, HostVerdict, Milestones, PreparedData, RunEnd, Sampling, Split, Start, TrainerError};
+use crate::trainer::{self, Clock, Host, HostError, HostVerdict, Milestones, Objective, PreparedData, RunEnd, Sampling, Split, Start, TrainerError};
 use crate::wire::{Down, EndWord, Job, TrainJob, Up};
 
 type Values = BTreeMap<String, serde_json::Value>;
@@ -50,6 +50,7 @@ type End = (EndWord, Option<String>);
 fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
     match job {
         Job::Train(job) => train(job, incoming),
+        Job::Probe { train, probe: what } => probe(train, *what, incoming),
         Job::Prepare { arguments, data, cache } => {
             let prepared = prepare(arguments, data, cache)?;
             let splits = [Split::Train, Split::Validation, Split::Test];
@@ -89,25 +90,10 @@ fn answer(body: serde_json::Value) -> Result<End, String> {
 }
 
 fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, String> {
-    let mut values = job.arguments.clone();
-    values.extend(job.trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
-    let prepared = prepare(&values, &job.data, &job.cache)?;
-    let arguments = resolve(&values)?;
-    let device = job.trial.device.to_string();
+    let (arguments, prepared) = told(job)?;
+    let (device, start) = (job.trial.device.to_string(), job.trial.resume.as_deref().map_or(Start::Fresh, Start::Resume));
+    let mut run = training(job, &arguments, &prepared, &device, start);
     let mut host = Uplink { incoming, metric: &job.trial.metric, leave: Cell::new(false) };
-    let start = job.trial.resume.as_deref().map_or(Start::Fresh, Start::Resume);
-    let mut run = trainer::Job {
-        arguments: &arguments,
-        data: &prepared,
-        device: &device,
-        seed: job.trial.seed,
-        clock: clock(job.clock),
-        milestones: Milestones { every: job.milestones.every, at: job.milestones.at.clone() },
-        directory: &job.trial.directory,
-        start,
-        until: job.until,
-        reported: job.reported,
-    };
     let mut ended = trainer::train(&run, &mut host);
     if let (Err(error @ TrainerError::Checkpoint { .. }), Start::Resume(_)) = (&ended, start) {
         host.log(&format!("[hpsearch] cannot go on from the checkpoint, so this starts from the beginning: {error}"));
@@ -122,6 +108,41 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, String> {
         Ok(RunEnd::Diverged { step, what }) => Ok((EndWord::Diverged, Some(format!("{what} at optimiser step {step}")))),
         Err(error) => Err(chain(&error)),
     }
+}
+
+/// A trial's arguments and its data.
+fn told(job: &TrainJob) -> Result<(TrainerArguments, PreparedData), String> {
+    let mut values = job.arguments.clone();
+    values.extend(job.trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
+    let prepared = prepare(&values, &job.data, &job.cache)?;
+    Ok((resolve(&values)?, prepared))
+}
+
+/// The trainer's job for a trial.
+fn training<'a>(job: &'a TrainJob, arguments: &'a TrainerArguments, data: &'a PreparedData, device: &'a str, start: Start<'a>) -> trainer::Job<'a> {
+    trainer::Job {
+        arguments,
+        data,
+        device,
+        seed: job.trial.seed,
+        objective: Objective { metric: job.trial.metric.clone(), maximize: job.direction == Direction::Maximize },
+        clock: clock(job.clock),
+        milestones: Milestones { every: job.milestones.every, at: job.milestones.at.clone() },
+        directory: &job.trial.directory,
+        rows_at_once: job.rows_at_once,
+        start,
+        until: job.until,
+        reported: job.reported,
+    }
+}
+
+fn probe(job: &TrainJob, probe: Probe, incoming: &Receiver<Incoming>) -> Result<End, String> {
+    let (arguments, prepared) = told(job)?;
+    let device = job.trial.device.to_string();
+    let run = training(job, &arguments, &prepared, &device, Start::Fresh);
+    let mut host = Uplink { incoming, metric: &job.trial.metric, leave: Cell::new(false) };
+    let points = trainer::probe(&run, probe, &mut host).map_err(|error| chain(&error))?;
+    answer(serde_json::json!({ "points": points }))
 }
 
 fn prepare(arguments: &Values, data: &Values, cache: &Path) -> Result<PreparedData, String> {

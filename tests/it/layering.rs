@@ -49,7 +49,7 @@ const MODULES: &[Module] = &[
     ("policy", Policies, &[]),
     ("arguments", Policies, &[]),
     ("paths", Policies, &[]),
-    ("wire", Policies, &[]),
+    ("wire", Policies, &["arguments"]),
     ("forecast", Policies, &[]),
     ("storage", Policies, &["forecast"]),
     ("samplers", Policies, &["policy"]),

@@ -204,3 +204,38 @@ fn bad_data_is_refused_before_any_trial() {
         assert!(!text(&stored.stdout).contains("\"name\""), "no study is stored for data that cannot be used");
     }
 }
+
+#[test]
+fn a_training_can_be_tried_out_before_it_is_made() {
+    let directory = tempfile::tempdir().unwrap();
+    small_study(directory.path(), "");
+    let batch = hpsearch(directory.path(), &["train", "small.toml", "--overfit-one-batch", "--steps", "60"]);
+    assert_done(&batch);
+    assert!(text(&batch.stderr).contains("learnt by heart: the loss went from"), "{}", text(&batch.stderr));
+    assert!(text(&batch.stdout).contains("loss of one batch by step"), "{}", text(&batch.stdout));
+    let stuck =
+        hpsearch(directory.path(), &["train", "small.toml", "--set", "space.learning_rate=[1e-9, 2e-9]", "--overfit-one-batch", "--steps", "10"]);
+    assert_done(&stuck);
+    assert!(text(&stuck.stderr).contains("not learnt by heart"), "{}", text(&stuck.stderr));
+
+    let rates = hpsearch(directory.path(), &["train", "small.toml", "--find-lr", "--steps", "80"]);
+    assert_done(&rates);
+    assert!(text(&rates.stderr).contains("the loss falls fastest at a learning rate of"), "{}", text(&rates.stderr));
+
+    let both = hpsearch(directory.path(), &["train", "small.toml", "--find-lr", "--overfit-one-batch"]);
+    assert_eq!(both.status.code(), Some(2));
+    let left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["small.toml"], "a trial training leaves nothing behind");
+}
+
+#[test]
+fn one_configuration_of_a_study_file_can_be_trained_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    small_study(directory.path(), "");
+    let trained = hpsearch(directory.path(), &["train", "small.toml", "-o", "model", "--set", "trainer.num_train_epochs=1"]);
+    assert_done(&trained);
+    let recipe = fs::read_to_string(directory.path().join("model/best.toml")).unwrap();
+    // The middle of a logarithmic range is its geometric mean.
+    assert!(recipe.contains("learning_rate = 0.00447213595"), "{recipe}");
+    assert!(recipe.contains("num_train_epochs = 1.0"), "{recipe}");
+}

@@ -137,12 +137,32 @@ fn accumulated_small_batches_equal_one_large_batch() {
 }
 
 #[test]
+fn fewer_rows_at_once_make_the_same_steps_and_a_run_can_change_over_in_the_middle() {
+    let fixture = Fixture::new();
+    // No dropout: its masks are drawn for each micro-batch.
+    let arguments = arguments(json!({"per_device_train_batch_size": 10, "model.dropout": 0, "model.attention_dropout": 0}));
+    let losses = |runner: &Runner| runner.reports.iter().flat_map(|(_, metrics)| [metrics["train_loss"], metrics["eval_loss"]]).collect::<Vec<_>>();
+    let mut whole = Runner::default();
+    train(&fixture.job(&arguments, &fixture.path().join("whole")), &mut whole).unwrap();
+    let directory = fixture.path().join("parts");
+    let mut first = Runner { stop_after: Some(3), ..Runner::default() };
+    assert_eq!(train(&fixture.job(&arguments, &directory), &mut first).unwrap(), RunEnd::Interrupted);
+    let (_, checkpoint) = first.checkpoints.last().unwrap();
+    let mut second = Runner::default();
+    let job = Job { start: Start::Resume(checkpoint), rows_at_once: Some(3), ..fixture.job(&arguments, &directory) };
+    assert_eq!(train(&job, &mut second).unwrap(), RunEnd::Finished);
+    let (expected, actual) = (losses(&whole), losses(&second));
+    assert!(expected.len() == actual.len() && expected.iter().zip(&actual).all(|(one, other)| (one - other).abs() < 2e-5), "{expected:?} {actual:?}");
+}
+
+#[test]
 fn a_run_that_diverges_says_where() {
     let fixture = Fixture::new();
     let arguments = arguments(json!({"optim": "sgd", "learning_rate": 1e30, "max_grad_norm": 0, "warmup_steps": 0}));
     let end = train(&fixture.job(&arguments, &fixture.path().join("trial")), &mut Runner::default()).unwrap();
     let RunEnd::Diverged { step, what } = end else { panic!("{end:?}") };
     assert!(step > 1 && what.starts_with("the "), "{step} {what}");
+    assert!(what.contains("is not finite any more") || what.contains("the first gradient that is not finite"), "{what}");
 }
 
 #[test]

@@ -1,0 +1,154 @@
+//! `hpsearch train --overfit-one-batch` and `--find-lr`: what a training promises, before it is made.
+
+use std::borrow::Cow;
+
+use crate::arguments::Probe;
+use crate::cli::console::Console;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::picture::{self, Size};
+use crate::cli::waiting::Waiting;
+use crate::reporters::wording::number;
+use crate::runner::errand::{self, ErrandError};
+use crate::runner::process::own_program;
+use crate::space::Scale;
+use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
+use crate::wire::Job;
+
+/// Learning rates that are tried: from where hardly anything moves to where everything diverges.
+const RATES: (f64, f64) = (1e-6, 1.0);
+
+/// A batch that was learnt by heart has lost this share of its loss.
+const BY_HEART: f64 = 0.9;
+
+/// A learning rate, and the loss before the step that was made with it.
+type Point = (f64, f64);
+
+/// Learns the first batch by heart, without anything that stands in the way of it, and says whether that works.
+pub fn one_batch(job: Job, steps: u32, console: &mut Console) -> Result<Exit, Failure> {
+    let job = without_regularisation(job);
+    let points = points(job, Probe::OneBatch { steps }, "learning one batch by heart", console)?;
+    let (Some((_, first)), Some((rate, last))) = (points.first(), points.last()) else {
+        console.say("the loss is not finite from the first step on: look at the data, and lower `learning_rate`");
+        return Ok(Exit::Done);
+    };
+    let losses: Vec<(f64, f64)> = (1u32..).zip(&points).map(|(step, (_, loss))| (f64::from(step), *loss)).collect();
+    draw("loss of one batch by step", Axis::whole(), vec![("loss", losses, Tone::Best)], console)?;
+    let broke = points.len() < steps as usize;
+    let (from, to, count) = (number(*first), number(*last), points.len());
+    console.say(&match last / first {
+        _ if broke => format!("the loss went from {from} to {to} and was not finite after {count} steps: lower `learning_rate`, which is {rate:e}"),
+        left if left <= 1.0 - BY_HEART => format!("learnt by heart: the loss went from {from} to {to} in {count} steps"),
+        _ => format!(
+            "not learnt by heart: the loss went from {from} to {to} in {count} steps with `learning_rate` = {rate:e}; try `--find-lr`, more `--steps`, a larger model, and look whether texts and labels belong together"
+        ),
+    });
+    Ok(Exit::Done)
+}
+
+/// Tries rising learning rates and says which work.
+pub fn learning_rates(job: Job, steps: u32, console: &mut Console) -> Result<Exit, Failure> {
+    let (from, to) = RATES;
+    let points = points(job, Probe::LearningRates { from, to, steps }, "trying learning rates", console)?;
+    let smooth: Vec<Point> = points.iter().map(|(rate, _)| *rate).zip(smoothed(&points)).collect();
+    let axis = Axis { scale: Scale::Log, ..Axis::linear() };
+    draw("loss by learning rate", axis, vec![("loss", points.clone(), Tone::Behind), ("smoothed", smooth, Tone::Best)], console)?;
+    console.say(&match promising(&points) {
+        Some((steepest, lowest)) => format!(
+            "the loss falls fastest at a learning rate of {steepest:.1e} and is lowest at {lowest:.1e}: search for example between {:.1e} and {:.1e}",
+            steepest / 10.0,
+            lowest
+        ),
+        None => "the loss never falls: look whether texts and labels belong together, and try more `--steps`".to_owned(),
+    });
+    Ok(Exit::Done)
+}
+
+/// Dropout and label smoothing keep a batch from being learnt by heart.
+fn without_regularisation(job: Job) -> Job {
+    let Job::Train(mut train) = job else { return job };
+    for key in ["label_smoothing_factor", "weight_decay"] {
+        train.arguments.insert(key.to_owned(), 0.0.into());
+    }
+    if let Some(model) = train.arguments.get_mut("model") {
+        for key in ["dropout", "attention_dropout"] {
+            model[key] = 0.0.into();
+        }
+    }
+    Job::Train(train)
+}
+
+fn points(job: Job, probe: Probe, what: &str, console: &Console) -> Result<Vec<Point>, Failure> {
+    let Job::Train(train) = job else { unreachable!("a recipe is trained") };
+    let waiting = Waiting::start(what, console);
+    let answer = errand::run(&own_program(), Job::Probe { train, probe }, &mut |_| {});
+    drop(waiting);
+    let body = answer?.unwrap_or_default();
+    let points = serde_json::from_value(body["points"].clone());
+    Ok(points
+        .map_err(|error| ErrandError::Failed(format!("the worker's answer is not understood ({error}): do the worker and this program differ?")))?)
+}
+
+fn draw(title: &str, x: Axis, lines: Vec<(&str, Vec<Point>, Tone)>, console: &mut Console) -> Result<(), Failure> {
+    let series =
+        |(name, points, tone): (&str, Vec<Point>, Tone)| Series { name: name.to_owned(), points: Cow::Owned(points), mark: Mark::Line, tone };
+    let chart = Chart {
+        title: title.to_owned(),
+        x,
+        y: Axis::without_outliers(Vec::new()),
+        series: lines.into_iter().map(series).collect(),
+        empty: "no step was made",
+    };
+    let size = Size { width: u16::try_from(console.columns()).unwrap_or(u16::MAX), height: 16 };
+    picture::print(&mut console.out, &chart, size, console.look)?;
+    Ok(())
+}
+
+/// The learning rate at which the smoothed loss falls most steeply, and the one at which it is lowest; `None` where it never falls.
+fn promising(points: &[Point]) -> Option<(f64, f64)> {
+    let smooth = smoothed(points);
+    // The losses of the first steps say little: the mean has nothing to lean on yet.
+    let first = points.len() / 10;
+    let slope = |index: usize| (smooth[index + 1] - smooth[index - 1]) / (points[index + 1].0 / points[index - 1].0).ln();
+    let lowest = (first..points.len()).min_by(|a, b| smooth[*a].total_cmp(&smooth[*b]))?;
+    let steepest = (first.max(1)..lowest).filter(|index| index + 1 < points.len()).min_by(|a, b| slope(*a).total_cmp(&slope(*b)))?;
+    (slope(steepest) < 0.0).then(|| (points[steepest].0, points[lowest].0))
+}
+
+/// Exponential means of the losses, without the pull of their beginning at 0.
+fn smoothed(points: &[Point]) -> Vec<f64> {
+    const KEEP: f64 = 0.9;
+    let (mut mean, mut weight) = (0.0, 0.0);
+    let mut next = |loss: f64| {
+        mean = KEEP * mean + (1.0 - KEEP) * loss;
+        weight = KEEP * weight + (1.0 - KEEP);
+        mean / weight
+    };
+    points.iter().map(|(_, loss)| next(*loss)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_steepest_rate_lies_between_where_nothing_happens_and_the_lowest() {
+        // Flat below 1e-4, down to a valley at 1e-2, up beyond.
+        let loss = |place: f64| match place {
+            place if place < -4.0 => 2.0,
+            place if place < -2.0 => 2.0 - (place + 4.0) * 0.6,
+            place => 0.8 + (place + 2.0) * 3.0,
+        };
+        let rate = |step: u32| 1e-6 * 1e6f64.powf(f64::from(step) / 99.0);
+        let points: Vec<Point> = (0..100).map(|step| (rate(step), loss(rate(step).log10()))).collect();
+        let (steepest, lowest) = promising(&points).unwrap();
+        assert!((1e-4..2e-2).contains(&steepest) && (1e-2..6e-2).contains(&lowest) && steepest < lowest, "{steepest} {lowest}");
+    }
+
+    #[test]
+    fn a_loss_that_only_rises_promises_nothing() {
+        let rising = |step: u32| (1e-6 * f64::from(step + 1), 1.0 + f64::from(step));
+        assert_eq!(promising(&(0..50).map(rising).collect::<Vec<_>>()), None);
+        assert_eq!(promising(&[]), None);
+        assert_eq!(promising(&[rising(0)]), None);
+    }
+}

@@ -1,0 +1,37 @@
+//! Quick looks at a training before it is made: whether one batch can be learnt by heart, and which learning rates work.
+
+use super::training::{Run, Stepped};
+use super::{Host, Job, TrainerError};
+use crate::arguments::Probe;
+
+/// A loss this many times the best one ends the trial of learning rates.
+const TOO_HIGH: f64 = 4.0;
+
+/// Makes the steps of a probe: the learning rate of each and the loss before it. Nothing is written, evaluated or reported.
+///
+/// # Errors
+/// As [`train`](super::train).
+pub fn probe(job: &Job<'_>, probe: Probe, host: &mut dyn Host) -> Result<Vec<(f64, f64)>, TrainerError> {
+    let mut run = Run::begin(job, host)?;
+    let steps = match probe {
+        Probe::OneBatch { steps } | Probe::LearningRates { steps, .. } => steps,
+    };
+    let mut done = Vec::new();
+    let mut best = f64::INFINITY;
+    for step in 0..steps {
+        let (rows_of, learning_rate) = match probe {
+            Probe::OneBatch { .. } => (0, job.arguments.learning_rate),
+            Probe::LearningRates { from, to, .. } => (u64::from(step), from * (to / from).powf(f64::from(step) / f64::from(steps.max(2) - 1))),
+        };
+        let Stepped::Loss(loss) = run.step_on(rows_of, learning_rate)? else { break };
+        done.push((learning_rate, loss));
+        best = best.min(loss);
+        if matches!(probe, Probe::LearningRates { .. }) && loss > TOO_HIGH * best {
+            break;
+        }
+        if host.stop_requested() {
+            break;
+        }
+    }
+    Ok(done)
+}
