@@ -22,6 +22,11 @@ pub fn exists(pid: u32) -> bool {
     stat(pid).is_some()
 }
 
+/// Whether the process is stopped: by SIGSTOP, by Ctrl-Z, or by a debugger.
+pub fn is_stopped(pid: u32) -> bool {
+    stat(pid).is_some_and(|stat| matches!(stat.state, b'T' | b't'))
+}
+
 struct Stat {
     state: u8,
     parent: u32,
@@ -109,6 +114,18 @@ pub fn with_environment(entries: &[String]) -> Vec<u32> {
         entries.iter().all(|entry| environment.split(|byte| *byte == 0).any(|found| found == entry.as_bytes()))
     };
     all().into_iter().filter(|pid| *pid != mine).filter(holds).collect()
+}
+
+/// How many processes the kernel has killed for want of memory: in this process's control group where that is told, else on
+/// the whole machine.
+pub fn memory_kills() -> Option<u64> {
+    let count = |text: &str| text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok());
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let unified = groups.lines().find_map(|line| line.strip_prefix("0::")).map(|group| format!("/sys/fs/cgroup{group}/memory.events"));
+    let first =
+        groups.lines().find_map(|line| line.split_once(":memory:")).map(|(_, group)| format!("/sys/fs/cgroup/memory{group}/memory.oom_control"));
+    let files = unified.into_iter().chain(first).chain(["/proc/vmstat".to_owned()]);
+    files.filter_map(|file| count(&fs::read_to_string(file).ok()?)).next()
 }
 
 /// This machine's name.

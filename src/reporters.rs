@@ -37,6 +37,11 @@ pub trait Reporter: Send {
     /// Something happened.
     fn event(&mut self, out: &mut dyn io::Write, happening: &Happening<'_>) -> io::Result<()>;
 
+    /// The store failed, `why` says how: the trials that run, so many, save and leave, and nothing of it can be written.
+    fn store_failed(&mut self, _out: &mut dyn io::Write, _why: &str, _trials: usize) -> io::Result<()> {
+        Ok(())
+    }
+
     /// The runner leaves the study for `reason`.
     fn study_ended(&mut self, out: &mut dyn io::Write, at: Timestamp, reason: &str, view: &StudyView) -> io::Result<()>;
 }

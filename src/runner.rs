@@ -1,5 +1,7 @@
 //! The one loop that drives a study: waits for an input, asks the engine, writes, and only then acts.
 
+mod causes;
+pub mod clock;
 pub mod desk;
 pub mod disk;
 pub mod errand;
@@ -10,10 +12,10 @@ pub mod process;
 pub mod signals;
 pub mod slots;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
@@ -22,10 +24,12 @@ use crate::engine::{Effect, Engine, EngineError, GRACE, Input, Outcome, end_of_k
 use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
 use crate::processes;
 use crate::reporters::{Happening, Reporter};
-use crate::storage::{Holder, Lease, Storage, StorageError, StoredRequest, StoredStudy, Takeover};
+use crate::storage::{Holder, Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId, Takeover};
 use crate::study::FailureCause;
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, TrialNumber};
+use clock::Clock;
+pub use clock::system_time as now;
 use launcher::{Job, Launcher};
 
 /// How often the store is asked for requests, at least.
@@ -57,12 +61,6 @@ pub enum RunnerError {
     },
 }
 
-/// The present moment.
-pub fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
-}
-
 /// This process, as the holder of a lease.
 pub fn this_process() -> Holder {
     let pid = std::process::id();
@@ -72,14 +70,20 @@ pub fn this_process() -> Holder {
 /// Takes the lease of a study: at once if nobody holds it or its holder is dead (or was on another host and is known to be).
 /// One that was taken a moment ago may be held only to serve a request: that is waited for.
 pub fn take_lease(storage: &mut dyn Storage, study: &StoredStudy) -> Result<Lease, StorageError> {
-    let me = this_process();
+    let (me, began) = (this_process(), Instant::now());
     loop {
         let takeover = match storage.summary(study.id)?.held {
             Some(held) if held.holder.host == me.host && !processes::is_alive(held.holder.pid, held.holder.pid_started) => Takeover::From(held.epoch),
             _ => Takeover::IfFree,
         };
         match storage.acquire(study.id, &me, now(), takeover) {
-            Err(StorageError::Busy { since, .. }) if now().since(since) < MOMENT => std::thread::sleep(MOMENT / 50),
+            // Held since a moment that is still to come, where the system's clock was set back: it is not waited for.
+            Err(StorageError::Busy { since, .. }) if now().since(since) < MOMENT && began.elapsed() < 2 * MOMENT => {
+                std::thread::sleep(MOMENT / 50);
+            }
+            Err(StorageError::Busy { study, holder, .. }) if holder.host == me.host && processes::is_stopped(holder.pid) => {
+                return Err(StorageError::HolderStopped { study, holder });
+            }
             Err(error) => return Err(error),
             Ok(lease) => {
                 close_dead_runner(storage, &lease)?;
@@ -110,9 +114,29 @@ fn close_dead_runner(storage: &mut dyn Storage, lease: &Lease) -> Result<(), Sto
     let paused = storage.summary(lease.study)?.paused.is_some();
     let events = pages.iter().rev().flatten().map(|(_, at, event)| (*at, event));
     if let Some(end) = end_of_killed_runner(paused, events) {
-        storage.append(lease, now(), &[end])?;
+        let at = clock_of(storage, lease.study)?.now();
+        storage.append(lease, at, &[end])?;
     }
     Ok(())
+}
+
+/// When a runner last wrote something about a study. Notes and tags do not count: anyone may write them, at any time.
+fn last_moment(storage: &dyn Storage, study: StudyId) -> Result<Option<Timestamp>, StorageError> {
+    let mut before = Seq(i64::MAX);
+    loop {
+        let events = storage.events_before(study, before, 100)?;
+        let Some((first, ..)) = events.first() else { return Ok(None) };
+        before = *first;
+        let own = events.iter().rev().find(|(_, _, event)| !matches!(event, Event::Noted { .. } | Event::Tagged { .. }));
+        if let Some((_, at, _)) = own {
+            return Ok(Some(*at));
+        }
+    }
+}
+
+/// The time of a study, as a run goes on with it.
+pub fn clock_of(storage: &dyn Storage, study: StudyId) -> Result<Clock, StorageError> {
+    Ok(Clock::start(now(), last_moment(storage, study)?))
 }
 
 /// What was asked of a study while nobody ran it. A request to stop that a dead runner did not live to serve was meant for
@@ -133,8 +157,12 @@ pub struct Runner<'a> {
     storage: &'a mut dyn Storage,
     lease: Lease,
     engine: Engine,
+    clock: Clock,
+    grace: Duration,
     launcher: Box<dyn Launcher + 'a>,
     jobs: HashMap<(TrialNumber, AttemptNumber), Box<dyn Job>>,
+    /// Those whose reports were heard, and are not written yet.
+    unanswered: BTreeSet<(TrialNumber, AttemptNumber)>,
     reporters: Vec<(Box<dyn Reporter>, Box<dyn Write + 'a>)>,
     files: PathBuf,
     waiting: Vec<StoredRequest>,
@@ -156,15 +184,19 @@ impl<'a> Runner<'a> {
         clear_leftovers(storage, study, store)?;
         let requests = waiting_requests(storage, study, &lease)?;
         let view = storage.view(study.id)?;
-        let engine = Engine::new(study.spec.clone(), view, slots)?.with_grace(grace());
+        let (clock, grace) = (clock_of(storage, study.id)?, grace());
+        let engine = Engine::new(study.spec.clone(), view, slots)?.with_grace(grace);
         let (tx, rx) = unbounded();
         let files = crate::paths::files_directory(&study.spec, store);
         Ok(Runner {
             storage,
             lease,
             engine,
+            clock,
+            grace,
             launcher,
             jobs: HashMap::new(),
+            unanswered: BTreeSet::new(),
             reporters: Vec::new(),
             files,
             waiting: requests,
@@ -187,6 +219,11 @@ impl<'a> Runner<'a> {
     /// Runs to the end. Whatever happens, no process of a trial is left, and the lease is given back.
     pub fn run(mut self) -> Result<Outcome, RunnerError> {
         let result = self.run_loop();
+        if let Err(RunnerError::Storage(error)) = &result {
+            self.let_leave(error);
+        }
+        // Whoever waits for room to say something need not any more.
+        self.rx = crossbeam_channel::never();
         for job in self.jobs.values_mut() {
             job.kill();
         }
@@ -195,7 +232,8 @@ impl<'a> Runner<'a> {
         self.launcher.sweep();
         if let Ok(outcome) = &result {
             let view = self.engine.view();
-            self.reporters.retain_mut(|(reporter, out)| reporter.study_ended(out, now(), outcome.reason(), view).is_ok());
+            let at = self.clock.now();
+            self.reporters.retain_mut(|(reporter, out)| reporter.study_ended(out, at, outcome.reason(), view).is_ok());
         }
         // The lease of a process that is gone is taken over anyway: failing to give it back loses nothing.
         let _taken_over_later = self.storage.release(&self.lease);
@@ -203,8 +241,8 @@ impl<'a> Runner<'a> {
     }
 
     fn run_loop(&mut self) -> Result<Outcome, RunnerError> {
-        let (spec, view) = (self.engine.spec(), self.engine.view());
-        self.reporters.retain_mut(|(reporter, out)| reporter.study_started(out, now(), spec, view).is_ok());
+        let (at, spec, view) = (self.clock.now(), self.engine.spec(), self.engine.view());
+        self.reporters.retain_mut(|(reporter, out)| reporter.study_started(out, at, spec, view).is_ok());
         let requests = std::mem::take(&mut self.waiting).into_iter().map(|stored| (stored.id, stored.request)).collect();
         let begin = Input::Begin { pid: std::process::id(), host: processes::host(), requests };
         let mut inputs = vec![begin];
@@ -227,13 +265,13 @@ impl<'a> Runner<'a> {
                     return Ok(requests.into_iter().map(|stored| Input::Request { id: stored.id, request: stored.request }).collect());
                 }
             }
-            let until_deadline = self.engine.deadline().map_or(LOOK, |deadline| deadline.since(now()));
+            let until_deadline = self.engine.deadline().map_or(LOOK, |deadline| deadline.since(self.clock.now()));
             if let Ok(first) = self.rx.recv_timeout(until_deadline.min(LOOK)) {
                 let mut inputs = vec![first];
                 inputs.extend(self.rx.try_iter().take(INPUTS_A_TURN));
                 return Ok(inputs);
             }
-            if self.engine.deadline().is_some_and(|deadline| deadline <= now()) {
+            if self.engine.deadline().is_some_and(|deadline| deadline <= self.clock.now()) {
                 return Ok(vec![Input::Tick]);
             }
         }
@@ -241,7 +279,7 @@ impl<'a> Runner<'a> {
 
     /// One turn: decide, write everything in one transaction, then act.
     fn turn(&mut self, inputs: Vec<Input>) -> Result<Option<Outcome>, RunnerError> {
-        let at = now();
+        let at = self.clock.now();
         self.launcher.look_after();
         let lost = inputs.iter().any(|input| matches!(input, Input::Ended { end: AttemptEnd::Failed(_) | AttemptEnd::Interrupted, .. }));
         if lost {
@@ -249,8 +287,10 @@ impl<'a> Runner<'a> {
         }
         let mut effects = Vec::new();
         for input in inputs {
-            if let Input::Ended { trial, attempt, .. } = &input {
-                self.jobs.remove(&(*trial, *attempt));
+            match &input {
+                Input::Ended { trial, attempt, .. } => drop(self.jobs.remove(&(*trial, *attempt))),
+                Input::Report { trial, attempt, .. } => drop(self.unanswered.insert((*trial, *attempt))),
+                _ => {}
             }
             effects.extend(self.engine.step(at, input));
         }
@@ -264,6 +304,7 @@ impl<'a> Runner<'a> {
                 happenings.all(|happening| reporter.event(out, &happening).is_ok())
             });
         }
+        self.unanswered.clear();
         for effect in effects {
             if let Some(outcome) = self.carry_out(effect)? {
                 return Ok(Some(outcome));
@@ -295,6 +336,34 @@ impl<'a> Runner<'a> {
             Effect::Finish(outcome) => return Ok(Some(outcome)),
         }
         Ok(None)
+    }
+
+    /// Without a store nothing can be answered any more: what runs saves and leaves, and goes on from there once the study
+    /// is run again.
+    fn let_leave(&mut self, error: &StorageError) {
+        // Whoever took the study over runs its trials already.
+        if self.jobs.is_empty() || matches!(error, StorageError::Fenced { .. }) {
+            return;
+        }
+        let count = self.jobs.len();
+        self.reporters.retain_mut(|(reporter, out)| reporter.store_failed(out, &error.to_string(), count).is_ok());
+        self.jobs.values_mut().for_each(|job| job.leave());
+        for (trial, attempt) in std::mem::take(&mut self.unanswered) {
+            self.with_job(trial, attempt, Job::give_up);
+        }
+        let until = Instant::now() + self.grace;
+        while !self.jobs.is_empty() {
+            self.launcher.look_after();
+            let next = self.rx.recv_timeout(until.saturating_duration_since(Instant::now()).min(LOOK));
+            match next {
+                Ok(Input::Ended { trial, attempt, .. }) => drop(self.jobs.remove(&(trial, attempt))),
+                Ok(Input::Report { trial, attempt, .. }) => self.with_job(trial, attempt, Job::give_up),
+                Ok(Input::Interrupt | Input::KillAll) => return,
+                Ok(_) => {}
+                Err(_) if Instant::now() >= until => return,
+                Err(_) => {}
+            }
+        }
     }
 
     fn with_job(&mut self, trial: TrialNumber, attempt: AttemptNumber, act: impl FnOnce(&mut (dyn Job + 'static))) {

@@ -285,6 +285,43 @@ pub enum StorageError {
         #[source]
         source: rusqlite::Error,
     },
+    /// The system refuses or breaks off a write: a quota, a limit on file sizes, a disk that fails or turned read-only.
+    #[error(
+        "the store `{path}` cannot be written any more (while {doing}), by a quota, a limit on file sizes (`ulimit -f`) or an error of the disk \
+         (`dmesg` tells); what was written before is safe: mend that, then run the same command again"
+    )]
+    WriteFailed {
+        /// The file.
+        path: String,
+        /// What was being done.
+        doing: &'static str,
+        /// SQLite's error.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The file that was opened is not at its path any more: what is written to it now, nobody would find.
+    #[error(
+        "the store `{path}` {what} while it was in use, and nothing more is written: put it back with its `-wal` file, \
+         or name its new place with `--store PATH`, then run the same command again"
+    )]
+    Moved {
+        /// The path.
+        path: String,
+        /// What became of it.
+        what: &'static str,
+    },
+    /// The process that runs the study is stopped.
+    #[error(
+        "study `{study}` is being run by process {} on {}, and that process is stopped (by SIGSTOP or Ctrl-Z): `kill -CONT {}` lets it go on; \
+         after `kill -9 {}` this command takes the study over",
+        holder.pid, holder.host, holder.pid, holder.pid
+    )]
+    HolderStopped {
+        /// Its name.
+        study: String,
+        /// By whom.
+        holder: Holder,
+    },
     /// The file or its directory cannot be opened or written.
     #[error(
         "the store `{path}` cannot be opened or written (while {doing}): check the permissions of the file and its directory, \

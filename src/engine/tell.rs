@@ -91,7 +91,7 @@ impl Engine {
         match (end, leaving) {
             // Whatever its process made of it in its last moment: its user was told that it is killed.
             (_, Some(Leaving::Killed)) => self.fail(number, "killed on request".to_owned()),
-            (AttemptEnd::Completed, _) => self.complete(number),
+            (AttemptEnd::Completed, _) => self.complete_with(number, message),
             (AttemptEnd::Paused, _) if self.has_arrived(number) => self.complete(number),
             (AttemptEnd::Paused, Some(Leaving::Holding { .. })) => self.requeue(number, "resumed by you"),
             (AttemptEnd::Paused, leaving) => {
@@ -140,12 +140,24 @@ impl Engine {
     }
 
     pub(super) fn complete(&mut self, number: TrialNumber) {
+        self.complete_with(number, None);
+    }
+
+    /// The same with what there is to say if it has no value.
+    fn complete_with(&mut self, number: TrialNumber, remark: Option<String>) {
         let value = self.view.trial(number).and_then(|trial| self.view.value_of(trial));
         match value {
             Some(value) => self.finish_trial(number, TrialState::Complete, Some(value), self.short_of_asked(number)),
             None => {
                 let metric = &self.spec.objective().metric;
-                let why = format!("reported no value: it ended without a line `@hpsearch {{\"step\": .., \"{metric}\": ..}}`");
+                let others: Vec<String> =
+                    self.view.trial(number).map_or_else(Vec::new, |trial| trial.last_metrics.iter().map(|(name, _)| format!("`{name}`")).collect());
+                let line = format!("it ended without a line `@hpsearch {{\"step\": .., \"{metric}\": ..}}`");
+                let why = match (remark, others.is_empty()) {
+                    (Some(remark), _) => format!("reported no value: {remark}"),
+                    (None, true) => format!("reported no value: {line}"),
+                    (None, false) => format!("reported no value: it reported {} but never `{metric}`, the study's metric", others.join(", ")),
+                };
                 self.fail(number, why);
             }
         }

@@ -8,6 +8,7 @@ use super::{Finished, StudyError};
 use crate::engine::{Assignment, Effect, Engine, Input, Outcome, Told};
 use crate::event::{AttemptEnd, Event};
 use crate::params::{Params, Value};
+use crate::runner::clock::Clock;
 use crate::runner::inline::{GoOn, TrialError};
 use crate::runner::{self, RunnerError};
 use crate::storage::{Lease, Storage, StoredStudy};
@@ -70,6 +71,7 @@ struct Session {
     study: StoredStudy,
     lease: Lease,
     engine: Engine,
+    clock: Clock,
     /// Attempts that shall leave: killed, out of time, or the study stops.
     leaving: BTreeSet<(TrialNumber, AttemptNumber)>,
     outcome: Option<Outcome>,
@@ -84,8 +86,9 @@ impl OpenStudy {
         let waiting = runner::waiting_requests(store.as_mut(), &study, &lease)?;
         let view = store.view(study.id)?;
         let engine = Engine::on_demand(study.spec.clone(), view).map_err(RunnerError::Engine)?;
+        let clock = runner::clock_of(store.as_ref(), study.id)?;
         let (leaving, looked) = (BTreeSet::new(), Instant::now());
-        let mut session = Session { store, study, lease, engine, leaving, outcome: None, looked, is_broken: false };
+        let mut session = Session { store, study, lease, engine, clock, leaving, outcome: None, looked, is_broken: false };
         let host = runner::this_process().host;
         let requests = waiting.into_iter().map(|stored| (stored.id, stored.request)).collect();
         session.step(Input::Begin { pid: std::process::id(), host, requests })?;
@@ -102,7 +105,8 @@ impl OpenStudy {
             let mut session = locked(&self.session);
             session.look()?;
             session.check()?;
-            let effects = session.engine.ask(runner::now()).map_err(StudyError::Sampler)?;
+            let now = session.clock.now();
+            let effects = session.engine.ask(now).map_err(StudyError::Sampler)?;
             let (launched, _) = session.carry_out(effects)?;
             if let Some(assignment) = launched {
                 return Ok(Some(AskedTrial { session: Arc::clone(&self.session), assignment, verdict: None, told: false }));
@@ -124,7 +128,8 @@ impl OpenStudy {
         trial.told = true;
         session.check()?;
         session.leaving.remove(&trial.key());
-        let effects = session.engine.tell(runner::now(), trial.number(), told.into())?;
+        let now = session.clock.now();
+        let effects = session.engine.tell(now, trial.number(), told.into())?;
         session.carry_out(effects).map(drop)
     }
 
@@ -244,7 +249,7 @@ impl Session {
     /// Takes an input; a launch and a verdict, if there are.
     fn step(&mut self, input: Input) -> Result<(Option<Assignment>, Option<Verdict>), StudyError> {
         self.check()?;
-        let effects = self.engine.step(runner::now(), input);
+        let effects = self.engine.step(self.clock.now(), input);
         self.carry_out(effects)
     }
 
@@ -254,7 +259,7 @@ impl Session {
         let events: Vec<Event> =
             events.into_iter().filter_map(|effect| if let Effect::Append(event) = effect { Some(event) } else { None }).collect();
         if !events.is_empty() {
-            let written = self.store.append(&self.lease, runner::now(), &events);
+            let written = self.store.append(&self.lease, self.clock.now(), &events);
             self.is_broken |= written.is_err();
             written?;
         }
@@ -274,7 +279,7 @@ impl Session {
 
     /// Takes what others ask for (`hpsearch stop`, `kill`), and what is due by the clock.
     fn look(&mut self) -> Result<(), StudyError> {
-        if self.engine.deadline().is_some_and(|deadline| deadline <= runner::now()) {
+        if self.engine.deadline().is_some_and(|deadline| deadline <= self.clock.now()) {
             self.step(Input::Tick)?;
         }
         if self.looked.elapsed() < LOOK {
@@ -291,7 +296,7 @@ impl Session {
 
     /// Ends the run: the study is over if it can be, and interrupted otherwise.
     fn leave(&mut self) -> Result<(), StudyError> {
-        let effects = self.engine.close_if_done(runner::now());
+        let effects = self.engine.close_if_done(self.clock.now());
         self.carry_out(effects)?;
         if !self.engine.is_over() {
             self.step(Input::Interrupt)?;

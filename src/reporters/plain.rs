@@ -65,6 +65,12 @@ impl Reporter for Plain {
         out.flush()
     }
 
+    fn store_failed(&mut self, out: &mut dyn Write, why: &str, trials: usize) -> io::Result<()> {
+        let trials = count(trials as u64, "running trial");
+        writeln!(out, "{}; {trials} may save and leave", one_line(why))?;
+        out.flush()
+    }
+
     fn study_ended(&mut self, out: &mut dyn Write, at: Timestamp, reason: &str, view: &StudyView) -> io::Result<()> {
         let elapsed = self.study.as_ref().map_or(micros(view.ran_micros), |(_, started)| at.since(*started));
         let name = self.study.as_ref().map_or_else(String::new, |(spec, _)| format!(" {}", one_line(&spec.name)));

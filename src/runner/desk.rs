@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{RunnerError, clear_leftovers, now, remove_files, take_lease};
+use super::{RunnerError, clear_leftovers, remove_files, take_lease};
 use crate::device::{Device, Slot};
 use crate::engine::{Effect, Engine};
 use crate::event::Event;
@@ -27,7 +27,7 @@ fn serve(storage: &mut dyn Storage, lease: &Lease, study: &StoredStudy, store: &
     let files = crate::paths::files_directory(&spec, store);
     let no_slot_is_used = vec![Slot { index: 0, device: Device::Cpu }];
     let mut engine = Engine::new(spec, storage.view(study.id)?, no_slot_is_used)?;
-    let at = now();
+    let at = super::clock_of(storage, study.id)?.now();
     let effects = engine.serve_at_rest(at, requests);
     let events: Vec<Event> = effects.iter().filter_map(Effect::event).cloned().collect();
     storage.append(lease, at, &events)?;

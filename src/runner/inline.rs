@@ -168,4 +168,9 @@ impl Job for InlineJob {
     fn kill(&mut self) {
         self.leave();
     }
+
+    /// Its report is answered: as the thread was asked to leave, the answer is not to go on.
+    fn give_up(&mut self) {
+        let _trial_gone = self.verdicts.send(Verdict::GO_ON);
+    }
 }

@@ -21,6 +21,8 @@ pub trait Job {
     fn leave(&mut self);
     /// Ends it at once, with everything it started.
     fn kill(&mut self);
+    /// Its report will never be answered. A job that cannot go on, nor leave, without an answer is ended.
+    fn give_up(&mut self) {}
 }
 
 /// Starts attempts.

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crossbeam_channel::Sender;
 
+use super::causes::{LastWords, cause_of};
 use super::disk;
 use crate::engine::Input;
 use crate::event::AttemptEnd;
@@ -19,6 +21,16 @@ use crate::wire::{EndWord, LONGEST_LINE, PREFIX, Up};
 
 /// A log grows to this size; what comes after is dropped, and said to be.
 const LOG_LIMIT: u64 = 64 << 20;
+
+/// So many inputs may wait for the runner; while there are more, children are not listened to, and wait in their pipes. A
+/// trial that reports without end costs no memory then, and holds up the others by one turn.
+const WAITING: usize = 1024;
+
+/// So many bytes of a line are looked at for what a program dies of.
+const LONGEST_WORDS: usize = 4096;
+
+/// How long such a child is not listened to before the queue is looked at again.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// How to listen to a child.
 pub(super) struct Listener {
@@ -49,8 +61,40 @@ struct Current {
     attempt: AttemptNumber,
     log: AttemptLog,
     cwd: PathBuf,
-    last_words: String,
+    last_words: LastWords,
+    remarks: Remarks,
     end: Option<(EndWord, Option<String>)>,
+}
+
+/// What is odd about an attempt's reports; told once each, in its log.
+#[derive(Default)]
+struct Remarks {
+    last_step: Option<u64>,
+    repeated: bool,
+    went_back: bool,
+    /// Lines that were not understood, and why the last of them was not.
+    misread: u64,
+    why: String,
+}
+
+impl Remarks {
+    /// What there is to say about a report at `step`, the first time it is so.
+    fn at(&mut self, step: u64) -> Option<String> {
+        let last = self.last_step.replace(step)?;
+        if step == last && !std::mem::replace(&mut self.repeated, true) {
+            return Some(format!("step {step} was reported twice: the later values count, the verdict stays"));
+        }
+        if step < last && !std::mem::replace(&mut self.went_back, true) {
+            return Some(format!("step {step} came after step {last}: reports are kept by their steps, whatever their order"));
+        }
+        None
+    }
+
+    /// What an attempt's end should say of them.
+    fn at_end(&self) -> Option<String> {
+        let lines = if self.misread == 1 { "a line".to_owned() } else { format!("{} lines", self.misread) };
+        (self.misread > 0).then(|| format!("{lines} after `{}` could not be understood, the last because {}", PREFIX.trim_end(), self.why))
+    }
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
@@ -61,7 +105,8 @@ impl Listening {
     /// Announces that the child's words now belong to this attempt.
     pub fn expect_trial(&self, trial: TrialNumber, attempt: AttemptNumber, log: &Path, cwd: PathBuf) -> io::Result<()> {
         let log = AttemptLog::open(log)?;
-        lock(&self.shared).current = Some(Current { trial, attempt, log, cwd, last_words: String::new(), end: None });
+        let (last_words, remarks) = (LastWords::default(), Remarks::default());
+        lock(&self.shared).current = Some(Current { trial, attempt, log, cwd, last_words, remarks, end: None });
         Ok(())
     }
 
@@ -116,6 +161,10 @@ impl Listener {
         // A supervisor ends what may be an open line before it says how its command ended: that newline is not the command's.
         let mut held_newline = false;
         for_each_line(stdout, |line, is_whole| {
+            // Before the lock is taken, which the runner needs: it is the one who makes room.
+            while self.inputs.len() > WAITING {
+                std::thread::sleep(MOMENT);
+            }
             let mut shared = lock(shared);
             let Some(current) = shared.current.as_mut() else { return };
             let message = if is_whole { message_of(line).map(|text| Up::parse(&text)) } else { None };
@@ -140,7 +189,12 @@ impl Listener {
                         self.send_end(&current, end, message);
                     }
                 }
-                Ok(Up::Report { step, metrics }) => self.send(Input::Report { trial: current.trial, attempt: current.attempt, step, metrics }),
+                Ok(Up::Report { step, metrics }) => {
+                    if let Some(remark) = current.remarks.at(step) {
+                        current.log.write(format!("[hpsearch] {remark}\n").as_bytes());
+                    }
+                    self.send(Input::Report { trial: current.trial, attempt: current.attempt, step, metrics });
+                }
                 Ok(Up::Checkpoint { path, step }) => {
                     let path = current.cwd.join(path);
                     let bytes = Some(disk::size(&path)).filter(|bytes| *bytes > 0);
@@ -150,6 +204,8 @@ impl Listener {
                 Err(error) => {
                     current.log.write(line);
                     current.log.write(format!("[hpsearch] the line above was not understood: {error}\n").as_bytes());
+                    current.remarks.misread += 1;
+                    current.remarks.why = error.to_string();
                 }
             }
         });
@@ -171,9 +227,16 @@ impl Listener {
     }
 
     fn send_end(&self, current: &Current, end: EndWord, message: Option<String>) {
-        let last_words = current.last_words.trim();
+        let last_words = current.last_words.last();
+        // A worker of the built-in trainer says itself what it died of.
+        let cause = match end {
+            EndWord::Failed if self.single => current.last_words.cause(),
+            EndWord::Failed => message.as_deref().and_then(cause_of),
+            _ => None,
+        };
         let message = match message {
             Some(message) if end == EndWord::Failed && self.single && !last_words.is_empty() => Some(format!("{message}: {last_words}")),
+            None if end == EndWord::Finished => current.remarks.at_end(),
             message => message,
         };
         let end = match end {
@@ -182,7 +245,7 @@ impl Listener {
             EndWord::Stopped => AttemptEnd::Stopped,
             EndWord::Interrupted => AttemptEnd::Interrupted,
             EndWord::Diverged => AttemptEnd::Diverged,
-            EndWord::Failed => AttemptEnd::Failed(FailureCause::Program),
+            EndWord::Failed => AttemptEnd::Failed(cause.unwrap_or(FailureCause::Program)),
             EndWord::Oom => AttemptEnd::Failed(FailureCause::Oom),
             EndWord::Killed => AttemptEnd::Failed(FailureCause::WorkerLost),
         };
@@ -206,10 +269,7 @@ fn read_errors(stderr: Option<ChildStderr>, shared: &Mutex<Shared>) {
     for_each_line(stderr, |line, _| {
         if let Some(current) = lock(shared).current.as_mut() {
             current.log.write(line);
-            let text = String::from_utf8_lossy(line);
-            if !text.trim().is_empty() {
-                current.last_words = text.trim().chars().take(300).collect();
-            }
+            current.last_words.hear(&String::from_utf8_lossy(&line[..line.len().min(LONGEST_WORDS)]));
         }
     });
 }
@@ -238,8 +298,10 @@ struct AttemptLog {
 }
 
 impl AttemptLog {
+    /// An attempt has one log, and begins it: what is there already was printed by one that the store forgot (its last
+    /// moments went with the machine's power, or it was deleted).
     fn open(path: &Path) -> io::Result<Self> {
-        let file = File::options().create(true).append(true).open(path)?;
+        let file = File::create(path)?;
         Ok(AttemptLog { file, written: 0 })
     }
 

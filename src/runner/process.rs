@@ -237,6 +237,13 @@ impl Job for ProcessJob {
             }
         });
     }
+
+    /// The trainer waits for the answer, and its last checkpoint is older than the report; a command need not wait.
+    fn give_up(&mut self) {
+        if !self.supervised {
+            processes::kill(self.pid);
+        }
+    }
 }
 
 /// Makes a built-in trial as long as `until`, whatever its arguments or its own parameters say of its length. Its learning

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crossbeam_channel::Sender;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::{Handle, Signals};
 
 use crate::engine::Input;
@@ -18,6 +18,8 @@ pub struct SignalWatch {
 impl SignalWatch {
     /// Starts listening; each signal becomes an input.
     pub fn start(inputs: Sender<Input>) -> std::io::Result<Self> {
+        // A limit on file sizes is an error of a write, with words, and not the end of this process.
+        signal_hook::flag::register(SIGXFSZ, Arc::default())?;
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
         let handle = signals.handle();
         let received = Arc::new(AtomicI32::new(0));
@@ -25,14 +27,12 @@ impl SignalWatch {
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             for (count, signal) in signals.forever().enumerate() {
                 last.store(signal, Ordering::Relaxed);
-                let sent = match count {
+                // A runner that listens no more is ending by itself; that may still be cut short.
+                let _runner_ends = match count {
                     0 => inputs.send(Input::Interrupt),
                     1 => inputs.send(Input::KillAll),
                     _ => std::process::abort(),
                 };
-                if sent.is_err() {
-                    return;
-                }
             }
         })?;
         Ok(SignalWatch { handle, received })

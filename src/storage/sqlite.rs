@@ -9,6 +9,7 @@ mod number;
 mod optuna;
 mod outcomes;
 mod pages;
+mod place;
 mod read;
 mod soundness;
 mod trials;
@@ -25,6 +26,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 use self::append::Cache;
 use self::fault::Fault;
 use self::migrate::MIGRATIONS;
+use self::place::Place;
 use super::{
     Attempt, BUSY_TIMEOUT, Curve, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredRequest, StoredStudy, StudyId,
     StudySummary, Takeover,
@@ -43,6 +45,7 @@ use crate::view::StudyView;
 pub struct SqliteReader {
     connection: Connection,
     path: PathBuf,
+    place: Place,
     seen: Option<i64>,
 }
 
@@ -78,11 +81,14 @@ impl SqliteStore {
 
     /// Runs `work` in one transaction; if it fails, nothing of it is written.
     fn write<T>(&mut self, doing: &'static str, work: impl FnOnce(&Transaction<'_>, &mut Cache) -> Result<T, Fault>) -> Result<T, StorageError> {
-        let SqliteStore { reader: SqliteReader { connection, path, .. }, cache, .. } = self;
+        let SqliteStore { reader: SqliteReader { connection, path, place, .. }, cache, .. } = self;
         let run = || {
+            place.check(path)?;
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let done = work(&transaction, cache)?;
             transaction.commit()?;
+            // What was committed to a file that was taken away meanwhile is not told to anyone.
+            place.check(path)?;
             Ok(done)
         };
         match run() {
@@ -127,7 +133,7 @@ impl SqliteReader {
 
     fn new(connection: Connection, path: &Path) -> Self {
         connection.set_prepared_statement_cache_capacity(64);
-        SqliteReader { connection, path: path.to_owned(), seen: None }
+        SqliteReader { connection, path: path.to_owned(), place: Place::of(path), seen: None }
     }
 
     /// Runs `work` on one committed state.
@@ -302,6 +308,7 @@ impl StorageReader for SqliteReader {
     }
 
     fn changed(&mut self) -> Result<bool, StorageError> {
+        self.place.check(&self.path)?;
         let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0));
         let version = version.map_err(|error| Fault::from(error).at(&self.path, "looking for changes"))?;
         Ok(self.seen.replace(version) != Some(version))

@@ -34,11 +34,17 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
     if inherits.is_none() {
         return fail("the system does not let a supervisor adopt orphans".to_owned());
     }
+    let memory_kills = processes::memory_kills();
     let child = match prepare(job).and_then(|()| spawn(job)) {
         Ok(child) => child,
         Err(why) => return fail(why),
     };
-    let Supervised { runner_lives, was_asked_to_leave, status } = supervise(child, incoming);
+    let Supervised { runner_lives, was_asked_to_leave, was_killed, status } = supervise(child, incoming);
+    let by = match (was_killed, processes::memory_kills() > memory_kills) {
+        (true, _) => Killer::Us,
+        (false, true) => Killer::Memory,
+        (false, false) => Killer::Unknown,
+    };
     let left = processes::kill_descendants(std::process::id(), &BTreeSet::new(), PATIENCE);
     if left > 0 {
         eprintln!("[hpsearch] {left} processes of this trial could not be killed");
@@ -46,7 +52,7 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
     if runner_lives {
         // A newline first: the command may have left its last line open.
         println!();
-        say(&end_of(status, was_asked_to_leave));
+        say(&end_of(status, was_asked_to_leave, by));
     }
 }
 
@@ -100,7 +106,19 @@ fn variable(name: &str) -> String {
 struct Supervised {
     runner_lives: bool,
     was_asked_to_leave: bool,
+    was_killed: bool,
     status: Option<ExitStatus>,
+}
+
+/// Who may have killed a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Killer {
+    /// The runner had it killed.
+    Us,
+    /// The kernel killed something for want of memory while it ran.
+    Memory,
+    /// Nobody knows.
+    Unknown,
 }
 
 /// Waits for the command, handing on what the runner says.
@@ -115,7 +133,7 @@ fn supervise(mut child: Child, incoming: &Receiver<Incoming>) -> Supervised {
         let until_then = terminate_at.map_or(Duration::from_secs(3600), |moment| moment.saturating_duration_since(Instant::now()));
         let again = if killing { Duration::from_millis(20) } else { until_then };
         select! {
-            recv(exited) -> status => return Supervised { runner_lives, was_asked_to_leave, status: status.ok().flatten() },
+            recv(exited) -> status => return Supervised { runner_lives, was_asked_to_leave, was_killed: killing, status: status.ok().flatten() },
             recv(incoming) -> message => match message {
                 Ok(Incoming::Verdict(line)) => {
                     let stops = line.contains("\"verdict\":\"stop\"");
@@ -149,7 +167,7 @@ fn supervise(mut child: Child, incoming: &Receiver<Incoming>) -> Supervised {
         }
         if !runner_lives {
             let status = exited.recv_timeout(PATIENCE).ok().flatten();
-            return Supervised { runner_lives, was_asked_to_leave, status };
+            return Supervised { runner_lives, was_asked_to_leave, was_killed: killing, status };
         }
     }
 }
@@ -177,14 +195,19 @@ fn terminate(group: u32) {
     }
 }
 
-fn end_of(status: Option<ExitStatus>, was_asked_to_leave: bool) -> Up {
+fn end_of(status: Option<ExitStatus>, was_asked_to_leave: bool, by: Killer) -> Up {
     let (end, message) = match status {
         // A program that heeds SIGTERM leaves with 0, but it is not at its end.
         Some(status) if status.success() && was_asked_to_leave => (EndWord::Interrupted, None),
         Some(status) if status.success() => (EndWord::Finished, None),
         Some(status) => match (status.code(), status.signal()) {
+            // A shell says of a child that was killed by signal 9: 128 + 9.
+            (Some(code), _) if code == 128 + Signal::KILL.as_raw() => {
+                killed(&format!("exit status {code}: what it started was killed by signal 9"), by)
+            }
             (Some(code), _) => (EndWord::Failed, format!("exit status {code}").into()),
-            (None, Some(signal)) if [Signal::KILL.as_raw(), Signal::TERM.as_raw(), Signal::INT.as_raw()].contains(&signal) => {
+            (None, Some(signal)) if signal == Signal::KILL.as_raw() => killed("killed by signal 9", by),
+            (None, Some(signal)) if [Signal::TERM.as_raw(), Signal::INT.as_raw()].contains(&signal) => {
                 (EndWord::Killed, Some(format!("killed by signal {signal}")))
             }
             (None, signal) => (EndWord::Failed, Some(format!("crashed with signal {}", signal.unwrap_or(0)))),
@@ -194,9 +217,37 @@ fn end_of(status: Option<ExitStatus>, was_asked_to_leave: bool) -> Up {
     Up::End { end, message }
 }
 
+/// How an attempt ended that was killed, and by whom.
+fn killed(how: &str, by: Killer) -> (EndWord, Option<String>) {
+    match by {
+        Killer::Us => (EndWord::Killed, Some(how.to_owned())),
+        Killer::Memory => (EndWord::Oom, Some(format!("{how}, by the kernel: memory ran out"))),
+        Killer::Unknown => (EndWord::Killed, Some(format!("{how}: by someone, or for want of memory (`dmesg` tells)"))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_killed_a_command_is_told_as_far_as_it_is_known() {
+        let of = |status: i32, by| match end_of(Some(ExitStatus::from_raw(status)), false, by) {
+            Up::End { end, message } => (end, message.unwrap_or_default()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(of(9, Killer::Memory), (EndWord::Oom, "killed by signal 9, by the kernel: memory ran out".to_owned()));
+        assert_eq!(of(9, Killer::Us), (EndWord::Killed, "killed by signal 9".to_owned()));
+        let (end, message) = of(9, Killer::Unknown);
+        assert!(end == EndWord::Killed && message.contains("dmesg"), "{message}");
+        let (end, message) = of(137 << 8, Killer::Memory);
+        assert!(end == EndWord::Oom && message.starts_with("exit status 137"), "{message}");
+        assert_eq!(of(137 << 8, Killer::Unknown).0, EndWord::Killed);
+        // A program's own error is its own, whatever else was killed on the machine.
+        assert_eq!(of(1 << 8, Killer::Memory), (EndWord::Failed, "exit status 1".to_owned()));
+        assert_eq!(of(11, Killer::Memory).0, EndWord::Failed);
+        assert_eq!(of(0, Killer::Memory).0, EndWord::Finished);
+    }
 
     #[test]
     fn parameter_names_become_variables() {

@@ -55,6 +55,12 @@ impl Site {
         self.read(name).lines().map(str::to_owned).collect()
     }
 
+    /// Runs another program here; `None` if there is no such program.
+    pub fn run_program(&self, program: &Path, arguments: &[&str]) -> Option<Ended> {
+        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().ok()?;
+        Some(self.start_program(program, arguments).end())
+    }
+
     /// Starts hpsearch here; what it prints goes to files, so that it never waits for a reader.
     pub fn start(&self, arguments: &[&str]) -> Running {
         self.start_program(Path::new(env!("CARGO_BIN_EXE_hpsearch")), arguments)
@@ -736,7 +742,7 @@ fn a_lost_trial_is_tried_again_as_often_as_the_study_says() {
     let site = Site::new(&study("trials = 1\ncount = \"all\"", ONE_SLOT), "kill -9 $$\n");
     assert_eq!(site.run_study().code, 3);
     let trial = &site.trials()[0];
-    assert_eq!((&trial["attempts"], &trial["reason"]), (&json!(3), &json!("killed by signal 9")));
+    assert_eq!((&trial["attempts"], &trial["reason"]), (&json!(3), &json!("killed by signal 9: by someone, or for want of memory (`dmesg` tells)")));
     let never = Site::new(&study("trials = 1\ncount = \"all\"", &format!("{ONE_SLOT}[retry]\nmax = 0\n")), "kill -9 $$\n");
     assert_eq!(never.run_study().code, 3);
     assert_eq!(never.trials()[0]["attempts"], 1);

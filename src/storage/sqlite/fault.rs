@@ -52,8 +52,23 @@ impl Fault {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 StorageError::Locked { path, doing, seconds: BUSY_TIMEOUT.as_secs(), source }
             }
+            Some(ErrorCode::SystemIoFailure) if is_refused_write(&source) => StorageError::WriteFailed { path, doing, source },
             Some(ErrorCode::NotADatabase) => StorageError::NotAStore { path, why: "it is not an SQLite database".to_owned() },
             _ => StorageError::Sqlite { path, doing, source },
         }
     }
+}
+
+/// Whether the system refused a write, by whatever but a full disk (which SQLite tells apart).
+fn is_refused_write(error: &rusqlite::Error) -> bool {
+    use rusqlite::ffi;
+    const WRITES: [i32; 6] = [
+        ffi::SQLITE_IOERR_WRITE,
+        ffi::SQLITE_IOERR_FSYNC,
+        ffi::SQLITE_IOERR_DIR_FSYNC,
+        ffi::SQLITE_IOERR_TRUNCATE,
+        ffi::SQLITE_IOERR_SHMSIZE,
+        ffi::SQLITE_IOERR_DELETE,
+    ];
+    error.sqlite_error().is_some_and(|error| WRITES.contains(&error.extended_code))
 }

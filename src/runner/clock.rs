@@ -1,0 +1,53 @@
+//! The clock of a run: read from the system once, and counted on from there, so that a clock that is set does nothing.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::time::Timestamp;
+
+/// A study's time: it passes evenly while a run lasts, and never goes back from one run to the next. Budgets, stalls and
+/// the order of what happened are told by it, whatever becomes of the system's clock. While the machine sleeps it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    began: Timestamp,
+    since: Instant,
+}
+
+impl Clock {
+    /// Goes on from `last`, the study's last moment, where the system's clock was set back behind it.
+    pub fn start(system: Timestamp, last: Option<Timestamp>) -> Self {
+        Clock { began: system.max(last.unwrap_or_default()), since: Instant::now() }
+    }
+
+    /// The present moment.
+    pub fn now(&self) -> Timestamp {
+        self.after(self.since.elapsed())
+    }
+
+    fn after(&self, passed: Duration) -> Timestamp {
+        self.began.after(passed)
+    }
+}
+
+/// What the system's clock says, right or wrong.
+pub fn system_time() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn a_studys_time_never_goes_back() {
+        let (noon, one) = (Timestamp(0).after(12 * HOUR), Timestamp(0).after(13 * HOUR));
+        assert_eq!(Clock::start(noon, None).began, noon);
+        assert_eq!(Clock::start(one, Some(noon)).began, one);
+        assert_eq!(Clock::start(noon, Some(one)).began, one, "the system's clock was set back");
+        let clock = Clock::start(noon, Some(one));
+        assert_eq!(clock.after(HOUR), one.after(HOUR));
+        assert!(clock.now() >= one);
+    }
+}

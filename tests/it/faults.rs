@@ -1,0 +1,598 @@
+//! Faults while a study runs: stopped processes, disks that refuse, stores that go away, clocks that jump, trials that say nonsense.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use hpsearch::processes;
+use hpsearch::runner;
+use hpsearch::storage::sqlite::SqliteStore;
+use hpsearch::storage::{Storage, StorageReader, Takeover};
+use rusqlite::Connection;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+use serde_json::{Value as Json, json};
+
+use crate::commands::{Ended, ONE_SLOT, REPORT_X, Running, Site, assert_done, study, wait_at_most, wait_until};
+
+/// Steps with a checkpoint each, 0.1 s apart, until `last`; a step is in the file `steps.N` once its report was answered.
+fn steps(last: u64) -> String {
+    format!(
+        "step=0; [ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \"$HPSEARCH_RESUME\")\n\
+         while [ $step -lt {last} ]; do\n  step=$((step + 1)); sleep 0.1\n\
+         echo $step > \"$HPSEARCH_CHECKPOINT_DIR/$step\"; echo \"@hpsearch {{\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\\\"step\\\":$step}}\"\n\
+         echo \"@hpsearch {{\\\"step\\\":$step,\\\"loss\\\":$1}}\"\n  read -r answer || exit 8\n  echo $step >> steps.$HPSEARCH_TRIAL\ndone\n"
+    )
+}
+
+fn database(site: &Site) -> Connection {
+    Connection::open(site.path("runs/hpsearch.db")).unwrap()
+}
+
+fn assert_sound(site: &Site) {
+    let store = database(site);
+    let verdict: String = store.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+    assert!(!store.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap());
+}
+
+/// Every answered step is stored, and was done once.
+fn assert_answers_kept(site: &Site, trials: u64) {
+    let store = database(site);
+    let mut report = store.prepare("SELECT count(*) FROM report WHERE trial_id % 1000000000 = ?1 AND step = ?2").unwrap();
+    for trial in 0..trials {
+        let answered: Vec<i64> = site.lines(&format!("steps.{trial}")).iter().map(|line| line.parse().unwrap()).collect();
+        assert!(answered.is_sorted_by(|one, next| one < next), "trial {trial}: {answered:?}");
+        for step in answered {
+            let found: i64 = report.query_row([trial.cast_signed(), step], |row| row.get(0)).unwrap();
+            assert_eq!(found, 1, "trial {trial} step {step}");
+        }
+    }
+}
+
+fn children(running: &Running) -> Vec<u32> {
+    processes::children(running.child.id())
+}
+
+/// The supervisor and the command of the only trial that runs.
+fn supervisor_and_command(running: &Running) -> (u32, u32) {
+    let mut found = None;
+    wait_until("the command runs", || {
+        found = children(running).first().and_then(|supervisor| Some((*supervisor, *processes::children(*supervisor).first()?)));
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+fn all_complete(site: &Site, trials: usize) {
+    assert_eq!(site.states(), vec!["complete"; trials]);
+    assert_sound(site);
+    assert_eq!(site.processes(""), [0; 0]);
+}
+
+#[test]
+fn a_stopped_runner_keeps_its_study_and_goes_on_when_it_is_let() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(5));
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    running.signal(Signal::STOP);
+    wait_until("it is stopped", || processes::is_stopped(running.child.id()));
+    let second = site.run_study();
+    assert_eq!(second.code, 5, "{}", second.err);
+    let pid = running.child.id();
+    for words in [format!("being run by process {pid}"), format!("kill -CONT {pid}"), format!("kill -9 {pid}")] {
+        assert!(second.err.contains(&words), "{words}: {}", second.err);
+    }
+    running.signal(Signal::CONT);
+    assert_done(&running.end());
+    all_complete(&site, 2);
+    assert_answers_kept(&site, 2);
+    assert_eq!(site.trials()[0]["attempts"], 1);
+}
+
+#[test]
+fn a_stopped_runner_that_was_killed_is_taken_over_at_once() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(5));
+    let mut running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    running.signal(Signal::STOP);
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    wait_at_most(Duration::from_secs(2), "its processes are gone", || site.processes("").is_empty());
+    assert_done(&site.run_study());
+    all_complete(&site, 2);
+    assert_answers_kept(&site, 2);
+}
+
+#[test]
+fn a_runner_whose_study_was_taken_over_while_it_was_stopped_writes_nothing_more() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(30));
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    running.signal(Signal::STOP);
+    wait_until("it is stopped", || processes::is_stopped(running.child.id()));
+    let mut store = SqliteStore::open(&site.path("runs/hpsearch.db")).unwrap();
+    let study = store.study("s").unwrap().unwrap();
+    let epoch = store.summary(study.id).unwrap().held.unwrap().epoch;
+    let lease = store.acquire(study.id, &runner::this_process(), runner::now(), Takeover::From(epoch)).unwrap();
+    let events = || database(&site).query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0)).unwrap();
+    let before = events();
+    running.signal(Signal::CONT);
+    let late = running.end();
+    assert_eq!(late.code, 5, "{}\n{}", late.out, late.err);
+    assert!(late.err.contains("was taken over by another process"), "{}", late.err);
+    assert_eq!(events(), before);
+    assert_eq!(site.processes(""), [0; 0]);
+    store.release(&lease).unwrap();
+    site.write("trial.sh", &steps(5));
+    assert_done(&site.run_study());
+    all_complete(&site, 2);
+}
+
+#[test]
+fn a_stopped_trial_stalls_and_is_tried_again_if_the_study_says_so() {
+    let retry = format!("{ONE_SLOT}[retry]\nmax = 1\non = [\"timeout\"]\n");
+    let script = format!("[ $HPSEARCH_ATTEMPT -gt 0 ] || kill -STOP $$\n{REPORT_X}");
+    let site = Site::new(&study("trials = 1\nstall_time = \"1s\"", &retry), &script);
+    let ended = site.run_study();
+    assert_done(&ended);
+    all_complete(&site, 1);
+    assert_eq!(site.trials()[0]["attempts"], 2);
+    assert!(ended.out.contains("did not report for stall_time (1 s)"), "{}", ended.out);
+    // Without the word it fails, and says why.
+    let site = Site::new(&study("trials = 1\ncount = \"all\"\nstall_time = \"1s\"", ONE_SLOT), "kill -STOP $$\n");
+    assert_eq!(site.run_study().code, 3);
+    let trial = &site.trials()[0];
+    assert_eq!((&trial["attempts"], &trial["reason"]), (&json!(1), &json!("did not report for stall_time (1 s)")));
+    assert_eq!(site.processes(""), [0; 0]);
+}
+
+#[test]
+fn stopped_supervisors_and_commands_go_on_as_if_nothing_had_been() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(6));
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    let (supervisor, command) = supervisor_and_command(&running);
+    for pid in [supervisor, command] {
+        processes::signal(pid, Signal::STOP);
+        wait_until("it is stopped", || processes::is_stopped(pid) || !processes::exists(pid));
+        std::thread::sleep(Duration::from_millis(150));
+        processes::signal(pid, Signal::CONT);
+    }
+    assert_done(&running.end());
+    all_complete(&site, 2);
+    assert_answers_kept(&site, 2);
+    assert!(site.trials().iter().all(|trial| trial["attempts"] == 1));
+}
+
+#[test]
+fn a_supervisor_that_stays_stopped_is_killed_with_its_trial() {
+    let retry = format!("{ONE_SLOT}[retry]\nmax = 3\non = [\"timeout\", \"worker_lost\"]\n");
+    let site = Site::new(&study("trials = 1\nstall_time = \"1s\"", &retry), &steps(4));
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    let (supervisor, _) = supervisor_and_command(&running);
+    processes::signal(supervisor, Signal::STOP);
+    assert_done(&running.end());
+    all_complete(&site, 1);
+    assert_eq!(site.trials()[0]["attempts"], 2);
+}
+
+#[test]
+fn each_killed_process_ends_an_attempt_as_lost_and_the_trial_goes_on() {
+    for victim in ["supervisor", "command"] {
+        let site = Site::new(&study("trials = 1", ONE_SLOT), &steps(5));
+        let running = site.start(&["run", "study.toml", "--plain"]);
+        let (supervisor, command) = supervisor_and_command(&running);
+        wait_until("a step is done", || !site.lines("steps.0").is_empty());
+        processes::kill(if victim == "supervisor" { supervisor } else { command });
+        assert_done(&running.end());
+        all_complete(&site, 1);
+        assert_answers_kept(&site, 1);
+        let outcome: String = database(&site).query_row("SELECT outcome FROM attempt WHERE attempt = 0", [], |row| row.get(0)).unwrap();
+        assert_eq!(outcome, "{\"failed\":\"worker_lost\"}", "{victim}");
+    }
+}
+
+/// Limits the size of files that a process may write: what a quota, or a full disk, does to it.
+fn limit_files(pid: u32, bytes: Option<u64>) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap());
+    prlimit(pid, Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
+}
+
+#[test]
+fn a_disk_that_takes_no_more_ends_the_run_with_what_to_do_and_the_study_goes_on_when_it_does() {
+    // On SIGTERM the trial saves, which is what it is given time for.
+    let script = format!("trap 'echo left > left.$HPSEARCH_TRIAL; exit 0' TERM\n{}", steps(8));
+    let site = Site::new(&study("trials = 3", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), &script);
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("steps are done", || site.lines("steps.0").len() >= 2 && site.lines("steps.1").len() >= 2);
+    limit_files(running.child.id(), Some(64 << 10));
+    let ended = running.end();
+    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
+    assert!(ended.err.contains("cannot be written any more") && ended.err.contains("run the same command again"), "{}", ended.err);
+    assert!(ended.out.contains("running trials may save and leave"), "{}", ended.out);
+    assert!(site.path("left.0").exists() || site.path("left.1").exists());
+    assert_eq!(site.processes(""), [0; 0]);
+    assert_sound(&site);
+    assert_answers_kept(&site, 3);
+    assert_done(&site.run_study());
+    all_complete(&site, 3);
+    assert_answers_kept(&site, 3);
+}
+
+/// A file system of its own for the store, which fills up; `None` where the system does not let a user make one.
+fn on_a_small_disk(site: &Site, command: &str) -> Option<Ended> {
+    let script = format!("mount -t tmpfs -o size=2m tmpfs small || exit 77\n{command}");
+    let ended = site.run_program(Path::new("unshare"), &["-Urm", "sh", "-c", &script]);
+    match ended {
+        Some(ended) if ended.code != 77 && !ended.err.contains("unshare") => Some(ended),
+        _ => {
+            eprintln!("skipped: no file system can be mounted here");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_the_study_goes_on_when_there_is_space() {
+    let site = Site::new(&study("trials = 4", ONE_SLOT), &steps(3));
+    fs::create_dir(site.path("small")).unwrap();
+    let program = env!("CARGO_BIN_EXE_hpsearch");
+    // Filled once the first trial is done; emptied when the run has ended.
+    let command = format!(
+        "export HPSEARCH_STORE=small/hpsearch.db\n\
+         (while [ ! -s steps.0 ]; do sleep 0.02; done; dd if=/dev/zero of=small/filler bs=4k 2> /dev/null) &\n\
+         '{program}' run study.toml --plain; echo \"first $?\"; wait; rm small/filler\n\
+         '{program}' run study.toml --plain; echo \"second $?\"\n\
+         '{program}' trials s --json > trials.json; cp small/hpsearch.db* .\n"
+    );
+    let Some(ended) = on_a_small_disk(&site, &command) else { return };
+    assert!(ended.out.contains("first 5\n") && ended.out.contains("second 0\n"), "{}\n{}", ended.out, ended.err);
+    assert!(ended.err.contains("no space is left for the store") && ended.err.contains("free some space"), "{}", ended.err);
+    let trials: Json = serde_json::from_str(&site.read("trials.json")).unwrap();
+    assert_eq!(trials["trials"].as_array().unwrap().iter().filter(|trial| trial["state"] == "complete").count(), 4);
+    let store = Connection::open(site.path("hpsearch.db")).unwrap();
+    let verdict: String = store.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+}
+
+/// Moves the store and what belongs to it.
+fn move_store(from: &Path, to: &Path) {
+    for ending in ["", "-wal", "-shm"] {
+        let path = |base: &Path| PathBuf::from(format!("{}{ending}", base.display()));
+        if path(from).exists() {
+            fs::rename(path(from), path(to)).unwrap();
+        }
+    }
+}
+
+fn told_that_it_went(ended: &Ended, word: &str) {
+    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
+    assert!(ended.err.contains(word) && ended.err.contains("--store PATH"), "{}", ended.err);
+}
+
+#[test]
+fn a_store_that_is_moved_away_is_missed_and_found_again() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(6));
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    let (place, away) = (site.path("runs/hpsearch.db"), site.path("away.db"));
+    move_store(&place, &away);
+    told_that_it_went(&running.end(), "was moved or deleted while it was in use");
+    assert!(!place.exists(), "nothing is made in its place");
+    assert_eq!(site.processes(""), [0; 0]);
+    move_store(&away, &place);
+    assert_sound(&site);
+    assert_answers_kept(&site, 2);
+    assert_done(&site.run_study());
+    all_complete(&site, 2);
+    assert_answers_kept(&site, 2);
+}
+
+#[test]
+fn a_store_that_is_deleted_is_missed_even_by_a_runner_that_has_nothing_to_write() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), "echo >> started\nsleep 309\n");
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the trial runs", || site.path("started").exists());
+    fs::remove_dir_all(site.path("runs")).unwrap();
+    let began = Instant::now();
+    told_that_it_went(&running.end(), "was moved or deleted");
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!(site.processes(""), [0; 0]);
+    // The study begins anew, in a new store.
+    site.write("trial.sh", REPORT_X);
+    assert_done(&site.run_study());
+    all_complete(&site, 1);
+}
+
+#[test]
+fn a_store_that_is_replaced_is_not_written_to() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &steps(20));
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    let place = site.path("runs/hpsearch.db");
+    fs::copy(&place, site.path("copy.db")).unwrap();
+    fs::rename(site.path("copy.db"), &place).unwrap();
+    told_that_it_went(&running.end(), "was replaced by another file");
+    assert_eq!(site.processes(""), [0; 0]);
+}
+
+#[test]
+fn permissions_taken_away_while_it_runs_do_not_matter_until_it_is_opened_again() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(4));
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    let set = |name: &str, mode: u32| fs::set_permissions(site.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    set("runs/hpsearch.db", 0o444);
+    assert_done(&running.end());
+    let again = site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=3"]);
+    // Nothing is forbidden to root.
+    if rustix::process::getuid().is_root() {
+        assert_done(&again);
+    } else {
+        assert_eq!(again.code, 5, "{}", again.err);
+        assert!(again.err.contains("cannot be opened or written") && again.err.contains("permissions"), "{}", again.err);
+        set("runs/hpsearch.db", 0o644);
+        assert_done(&site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=3"]));
+    }
+    all_complete(&site, 3);
+}
+
+#[test]
+fn a_log_of_the_store_that_is_cut_or_gone_after_a_kill_leaves_a_sound_store_and_every_trial_is_run() {
+    for (ending, cut) in [("-wal", Some(0.37)), ("-wal", Some(0.93)), ("-wal", None), ("-shm", Some(0.5)), ("-shm", None)] {
+        let site = Site::new(&study("trials = 3", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), &steps(3));
+        let mut running = site.start(&["run", "study.toml", "--plain"]);
+        wait_until("a trial is nearly done", || site.lines("steps.0").len() >= 2);
+        running.child.kill().unwrap();
+        running.child.wait().unwrap();
+        wait_at_most(Duration::from_secs(2), "its processes are gone", || site.processes("").is_empty());
+        let file = site.path(&format!("runs/hpsearch.db{ending}"));
+        let bytes = fs::read(&file).unwrap();
+        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a small file")]
+        match cut {
+            Some(part) => fs::write(&file, &bytes[..(bytes.len() as f64 * part) as usize]).unwrap(),
+            None => fs::remove_file(&file).unwrap(),
+        }
+        assert_sound(&site);
+        assert_done(&site.run_study());
+        all_complete(&site, 3);
+        assert!(site.trials().iter().all(|trial| trial["value"] == trial["params"]["x"] && trial["last_step"] == 3), "{ending} {cut:?}");
+        if ending == "-shm" {
+            assert_answers_kept(&site, 3);
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_between_runs_changes_no_order_and_no_duration() {
+    let hours = |hours: i64| hours * 3_600_000_000;
+    let rest = ONE_SLOT;
+    let undisturbed = Site::new(&study("trials = 100\npatience = 4", rest), REPORT_X);
+    assert_done(&undisturbed.run_study());
+    let expected = undisturbed.trials().len();
+    for jump in [hours(7), hours(-7)] {
+        // The study up to its third trial, as it was written when the clock stood elsewhere.
+        let site = Site::new(&study("trials = 3", rest), REPORT_X);
+        assert_done(&site.run_study());
+        let store = database(&site);
+        for (table, columns) in [
+            ("event", &["at"][..]),
+            ("trial", &["created_at", "started_at", "finished_at"]),
+            ("attempt", &["started_at", "ended_at"]),
+            ("report", &["at"]),
+            ("runner", &["started_at", "stopped_at"]),
+        ] {
+            for column in columns {
+                store.execute(&format!("UPDATE {table} SET {column} = {column} + {jump}"), []).unwrap();
+            }
+        }
+        drop(store);
+        site.write("study.toml", &study("trials = 100\npatience = 4", rest));
+        let ended = site.run_study();
+        assert_done(&ended);
+        assert_eq!(site.trials().len(), expected, "{jump}: {}", ended.out);
+        let times: Vec<i64> = database(&site)
+            .prepare("SELECT at FROM event ORDER BY seq")
+            .unwrap()
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        assert!(times.is_sorted(), "{jump}");
+        assert!(site.trials().iter().all(|trial| trial["seconds"].as_f64().unwrap() < 60.0));
+    }
+}
+
+#[test]
+fn a_trial_that_floods_its_log_is_cut_and_told_and_harms_nobody() {
+    // A hundred megabytes, half of them on standard error, without an end of line every now and then.
+    let flood = "head -c 50000000 /dev/zero | tr '\\0' F; echo; i=0; while [ $i -lt 500 ]; do i=$((i + 1)); head -c 100000 /dev/zero | tr '\\0' E >&2; echo >&2; done\n";
+    let script = format!("[ $HPSEARCH_TRIAL != 0 ] || {{ {flood} }}\n{REPORT_X}");
+    let site = Site::new(&study("trials = 12", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), &script);
+    let mut running = site.start(&["run", "study.toml", "--plain"]);
+    let (mut most, mut others_were_done) = (0, false);
+    while !running.has_ended() {
+        most = most.max(resident_kilobytes(running.child.id()));
+        let log = fs::metadata(site.path("runs/files/s/trial-0/attempt-0.log")).map_or(0, |log| log.len());
+        others_were_done |= log > 0 && site.path("runs/files/s/trial-3").exists();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_done(&running.end());
+    all_complete(&site, 12);
+    assert!(most < 60_000, "{most} kB");
+    assert!(others_were_done);
+    let log = fs::read(site.path("runs/files/s/trial-0/attempt-0.log")).unwrap();
+    assert!((60 << 20..66 << 20).contains(&log.len()), "{}", log.len());
+    assert!(log.ends_with(b"[hpsearch] this log reached 64 MiB; the rest is not kept\n"));
+    assert!(site.log(0, 0).ends_with("this log reached 64 MiB; the rest is not kept\n"));
+}
+
+fn resident_kilobytes(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn a_trial_that_reports_without_end_takes_no_memory_and_holds_up_nobody() {
+    // Metrics that are not the study's: nobody answers them, and nothing holds the script back but the pipe.
+    let flood = "yes '@hpsearch {\"step\":1,\"other\":0.5}' | head -n 150000\n";
+    let script = format!("[ $HPSEARCH_TRIAL != 0 ] || {{ {flood} }}\n{REPORT_X}");
+    let site = Site::new(&study("trials = 8", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), &script);
+    let mut running = site.start(&["run", "study.toml", "--plain"]);
+    let mut most = 0;
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut others_end_first = false;
+    while !running.has_ended() && Instant::now() < until {
+        most = most.max(resident_kilobytes(running.child.id()));
+        if !others_end_first {
+            let states = site.states();
+            others_end_first =
+                states.first().is_some_and(|state| state == "running") && states.iter().filter(|state| *state == "complete").count() >= 3;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_done(&running.end());
+    all_complete(&site, 8);
+    assert!(most < 80_000, "{most} kB");
+    assert!(others_end_first, "the others waited for the one that floods");
+}
+
+/// The end of the only trial of a script, and its log.
+fn told(script: &str) -> (Json, String) {
+    let site = Site::new(&study("trials = 1\ncount = \"all\"", ONE_SLOT), script);
+    let ended = site.run_study();
+    assert!([0, 3].contains(&ended.code), "{}", ended.err);
+    assert_sound(&site);
+    (site.trials()[0].clone(), site.log(0, 0))
+}
+
+fn says(lines: &[&str]) -> String {
+    lines.iter().map(|line| format!("echo '@hpsearch {line}'\n")).collect()
+}
+
+#[test]
+fn a_step_reported_twice_counts_once_by_its_later_values() {
+    let (trial, log) = told(&says(&["{\"step\":1,\"loss\":5}", "{\"step\":1,\"loss\":3}", "{\"step\":1,\"loss\":4}"]));
+    assert_eq!((&trial["state"], &trial["value"], &trial["last_step"]), (&json!("complete"), &json!(4.0), &json!(1)));
+    assert_eq!(log, "[hpsearch] step 1 was reported twice: the later values count, the verdict stays\n");
+}
+
+#[test]
+fn steps_that_go_backwards_are_kept_by_their_steps() {
+    let (trial, log) = told(&says(&["{\"step\":5,\"loss\":5}", "{\"step\":2,\"loss\":1}", "{\"step\":1,\"loss\":3}"]));
+    assert_eq!((&trial["state"], &trial["value"], &trial["last_step"]), (&json!("complete"), &json!(1.0), &json!(5)));
+    assert_eq!(log, "[hpsearch] step 2 came after step 5: reports are kept by their steps, whatever their order\n");
+}
+
+#[test]
+fn values_at_the_end_of_what_numbers_can_say_are_values() {
+    for (said, stored) in [
+        ("NaN", json!("NaN")),
+        ("Infinity", json!("Infinity")),
+        ("-Infinity", json!("-Infinity")),
+        ("1e308", json!(1e308)),
+        ("-1e308", json!(-1e308)),
+    ] {
+        let (trial, log) = told(&says(&[&format!("{{\"step\":1,\"loss\":{said}}}")]));
+        assert_eq!((&trial["state"], &trial["value"]), (&json!("complete"), &stored));
+        assert_eq!(log, "");
+    }
+    // Beyond: no number any more, for JSON.
+    let (trial, log) = told(&says(&["{\"step\":1,\"loss\":1e999}"]));
+    assert_eq!(trial["state"], "failed");
+    assert!(log.contains("[hpsearch] the line above was not understood"), "{log}");
+}
+
+#[test]
+fn text_for_a_number_is_told_in_the_log_and_in_the_reason() {
+    let (trial, log) = told(&says(&["{\"step\":1,\"loss\":\"low\"}", "{\"step\":2,\"loss\":[1]}"]));
+    assert_eq!(trial["state"], "failed");
+    let reason = "reported no value: 2 lines after `@hpsearch` could not be understood, the last because `loss` must be a number, not `[1]`";
+    assert_eq!(trial["reason"], reason);
+    assert!(log.contains("[hpsearch] the line above was not understood: `loss` must be a number, not `\"low\"`\n"), "{log}");
+}
+
+#[test]
+fn metrics_that_are_not_the_studys_are_kept_and_their_names_told_if_there_is_no_value() {
+    let (trial, _) = told(&says(&["{\"step\":1,\"accuracy\":0.5,\"loss\":2}", "{\"step\":2,\"speed\":3}"]));
+    assert_eq!((&trial["state"], &trial["value"], &trial["last_step"]), (&json!("complete"), &json!(2.0), &json!(1)));
+    let (trial, _) = told(&says(&["{\"step\":1,\"accuracy\":0.5,\"speed\":2}"]));
+    assert_eq!(trial["reason"], "reported no value: it reported `accuracy`, `speed` but never `loss`, the study's metric");
+}
+
+#[test]
+fn a_trial_that_says_nothing_is_told_what_to_say() {
+    let (trial, _) = told("exit 0\n");
+    let reason = "reported no value: it ended without a line `@hpsearch {\"step\": .., \"loss\": ..}`";
+    assert_eq!((&trial["state"], &trial["reason"]), (&json!("failed"), &json!(reason)));
+}
+
+/// A study of one trial whose first attempts end as `script` says, tried again on `cause` only.
+fn retried_on(cause: &str, budget: &str, script: &str) -> (Json, String) {
+    let rest = format!("{ONE_SLOT}[retry]\nmax = 1\non = [\"{cause}\"]\n");
+    let site = Site::new(
+        &study(&format!("trials = 1\ncount = \"all\"\n{budget}"), &rest),
+        &format!("[ $HPSEARCH_ATTEMPT -gt 0 ] || {{ {script}; }}\n{REPORT_X}"),
+    );
+    let ended = site.run_study();
+    assert!([0, 3].contains(&ended.code), "{}", ended.err);
+    assert_eq!(site.processes(""), [0; 0]);
+    let outcome = database(&site).query_row("SELECT outcome FROM attempt WHERE attempt = 0", [], |row| row.get(0)).unwrap();
+    (site.trials()[0].clone(), outcome)
+}
+
+#[test]
+fn each_cause_is_retried_where_the_study_says_so_and_only_there() {
+    let cases = [
+        ("oom", "", "echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1"),
+        ("oom", "", "echo MemoryError >&2; for i in 1 2 3; do echo launcher: failed >&2; done; exit 1"),
+        ("device_lost", "", "echo 'RuntimeError: CUDA error: GPU is lost' >&2; exit 1"),
+        ("worker_lost", "", "kill -9 $$"),
+        ("worker_lost", "", "exit 137"),
+        ("timeout", "trial_time = \"1s\"\n", "sleep 310"),
+        ("timeout", "stall_time = \"1s\"\n", "sleep 311"),
+    ];
+    for (cause, budget, script) in cases {
+        let (trial, outcome) = retried_on(cause, budget, script);
+        assert_eq!((&trial["state"], &trial["attempts"]), (&json!("complete"), &json!(2)), "{cause}: {script}: {trial}");
+        assert_eq!(outcome, format!("{{\"failed\":\"{cause}\"}}"), "{script}");
+        let other = if cause == "oom" { "timeout" } else { "oom" };
+        let (trial, _) = retried_on(other, budget, script);
+        assert_eq!((&trial["state"], &trial["attempts"]), (&json!("failed"), &json!(1)), "{cause}: {script}");
+    }
+}
+
+#[test]
+fn a_programs_own_mistake_is_not_retried_whatever_the_study_says() {
+    let all = "oom\", \"device_lost\", \"worker_lost\", \"timeout";
+    for script in ["echo 'ValueError: no' >&2; exit 1", "ulimit -c 0; kill -SEGV $$", "ulimit -c 0; kill -ABRT $$", "exit 3", "exit 0"] {
+        let (trial, outcome) = retried_on(all, "", script);
+        assert_eq!((&trial["state"], &trial["attempts"]), (&json!("failed"), &json!(1)), "{script}: {outcome}");
+    }
+}
+
+#[test]
+fn attempts_are_counted_wherever_a_trial_is_shown() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &format!("[ $HPSEARCH_ATTEMPT -gt 1 ] || kill -9 $$\n{REPORT_X}"));
+    let ended = site.run_study();
+    assert_done(&ended);
+    assert!(ended.out.contains("(retry 1 of 2)") && ended.out.contains("(retry 2 of 2)"), "{}", ended.out);
+    assert_eq!(site.trials()[0]["attempts"], 3);
+    let explained = site.run(&["explain", "s", "0"]).out;
+    assert_eq!(explained.matches("process lost  killed by signal 9").count(), 2, "{explained}");
+}
+
+#[test]
+fn what_a_trial_forks_flees_and_ignores_is_gone_when_it_is_killed() {
+    let script = "trap '' TERM INT HUP\n(trap '' TERM; sleep 312) &\nsetsid sh -c 'trap \"\" TERM HUP; (setsid sleep 313 &) ; sleep 314' &\n\
+        (setsid sh -c 'sleep 315 & exec nohup sleep 316' > /dev/null 2>&1 &)\necho >> started\nwhile :; do sleep 0.1; done\n";
+    let site = Site::new(&study("trials = 1\ncount = \"all\"", ONE_SLOT), script);
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the trial runs", || site.path("started").exists());
+    wait_until("its children run", || site.processes("").len() >= 7);
+    assert_done(&site.run(&["kill", "s", "0"]));
+    wait_at_most(Duration::from_secs(2), "all of it is gone", || site.processes("HPSEARCH_TRIAL=0").is_empty());
+    assert_eq!(running.end().code, 3);
+    assert_eq!(site.processes(""), [0; 0]);
+}
