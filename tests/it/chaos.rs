@@ -1,5 +1,7 @@
 //! Random kills: whatever process dies at whatever moment, no trial and no acknowledged report is lost.
 
+mod program;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -244,6 +246,40 @@ on = ["worker_lost"]
             text.push_str(&format!("{hint} {},{label}\n", others.join(" ")));
         }
         text
+    }
+
+    /// What of the chaos program's faults a trial of the built-in trainer can have.
+    pub(super) const CAN_HAVE: &[&str] = &[
+        "KillRunner",
+        "KillSupervisor",
+        "KillScreen",
+        "StopRunner",
+        "StopSupervisor",
+        "TakeOverStopped",
+        "SecondRunner",
+        "Interrupt",
+        "Terminate",
+        "RefuseWrites",
+        "MoveStore",
+        "LoseIndex",
+        "SetClock",
+    ];
+
+    /// The chaos program's study: fewer and shorter trials.
+    pub(super) fn small_site() -> Site {
+        let site = site();
+        site.write("study.toml", &STUDY.replace("trials = 8", "trials = 4").replace("num_train_epochs = 4", "num_train_epochs = 3"));
+        site
+    }
+
+    /// How long that study runs undisturbed, measured once.
+    pub(super) fn usual_time() -> Duration {
+        static TIME: std::sync::OnceLock<Duration> = std::sync::OnceLock::new();
+        *TIME.get_or_init(|| {
+            let (site, began) = (small_site(), Instant::now());
+            assert_eq!(site.run(&["run", "study.toml", "--plain"]).code, 0);
+            began.elapsed()
+        })
     }
 
     fn site() -> Site {

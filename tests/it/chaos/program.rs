@@ -1,0 +1,500 @@
+//! The chaos program: one random fault at a random moment in each of many short studies, and a table of what came of them.
+//!
+//! `cargo test --test it chaos::program -- --nocapture` does 50 rounds; `HPSEARCH_CHAOS_ROUNDS=1000` does more, and
+//! `HPSEARCH_CHAOS=7` others. A round's study ends as its budget says, whatever happened; with one slot it ends as it does
+//! undisturbed, to the last decision (and weight, on the CPU). What does not is a loss, and fails the test.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use hpsearch::processes;
+use hpsearch::seed::{SeedTree, StreamRng};
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use rand::RngExt as _;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+use serde_json::Value as Json;
+
+use super::{SCRIPT, store};
+use crate::commands::{Running, Site, study};
+
+const TRIALS: u64 = 5;
+const STEPS: u64 = 4;
+
+/// A study that does not end within so many runs is lost.
+const LIVES: usize = 8;
+
+/// Rounds in `cargo test`.
+const ROUNDS: u64 = 50;
+
+/// What goes wrong in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    KillRunner,
+    KillSupervisor,
+    KillCommand,
+    KillRunnerAndSupervisor,
+    KillScreen,
+    StopRunner,
+    StopSupervisor,
+    StopCommand,
+    HangCommand,
+    TakeOverStopped,
+    SecondRunner,
+    Interrupt,
+    Terminate,
+    RefuseWrites,
+    MoveStore,
+    CutLog,
+    LoseLog,
+    LoseIndex,
+    SetClock,
+    FloodLog,
+    Nonsense,
+}
+
+const FAULTS: &[(Fault, &str)] = &[
+    (Fault::KillRunner, "runner killed (SIGKILL)"),
+    (Fault::KillSupervisor, "supervisor or worker killed"),
+    (Fault::KillCommand, "command killed"),
+    (Fault::KillRunnerAndSupervisor, "runner and supervisor killed at once"),
+    (Fault::KillScreen, "watching screen killed"),
+    (Fault::StopRunner, "runner stopped, let go on"),
+    (Fault::StopSupervisor, "supervisor or worker stopped, let go on"),
+    (Fault::StopCommand, "command stopped, let go on"),
+    (Fault::HangCommand, "command stopped for good (stall_time)"),
+    (Fault::TakeOverStopped, "stopped runner killed, taken over at once"),
+    (Fault::SecondRunner, "second runner on the study"),
+    (Fault::Interrupt, "SIGINT"),
+    (Fault::Terminate, "SIGTERM"),
+    (Fault::RefuseWrites, "disk takes no more (file limit)"),
+    (Fault::MoveStore, "store moved away and back"),
+    (Fault::CutLog, "runner killed, store's log (WAL) cut"),
+    (Fault::LoseLog, "runner killed, store's log deleted"),
+    (Fault::LoseIndex, "runner killed, store's shm deleted"),
+    (Fault::SetClock, "runner killed, clock 7 hours off"),
+    (Fault::FloodLog, "trials flood their logs"),
+    (Fault::Nonsense, "trials report nonsense"),
+];
+
+/// What a round's study is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Command(&'static str),
+    #[cfg(feature = "train")]
+    Trainer,
+}
+
+/// What came of a round.
+#[derive(Default)]
+struct Outcome {
+    struck: bool,
+    /// Runs it took beyond the first.
+    runs: u64,
+    /// Attempts beyond one a trial.
+    attempts: u64,
+    losses: Vec<String>,
+}
+
+const NO_PRUNER: &str = "type = \"none\"";
+const STOPS: &str = "type = \"asha\"\nmin_resource = 1\nmax_resource = 4\nreduction_factor = 2";
+const PAUSES: &str = "type = \"asha\"\nmin_resource = 1\nmax_resource = 4\nreduction_factor = 2\nmode = \"promote\"";
+
+fn site(kind: Kind, slots: u64, fault: Option<Fault>) -> Site {
+    match kind {
+        Kind::Command(pruner) => {
+            let devices = if slots == 1 { "sim:0".to_owned() } else { format!("sim:0..{}", slots - 1) };
+            let retry = "max = 1000\non = [\"worker_lost\", \"timeout\"]";
+            let rest = format!("[devices]\nuse = [\"{devices}\"]\n[retry]\n{retry}\n[pruner]\n{pruner}");
+            let odd = match fault {
+                Some(Fault::FloodLog) => "head -c 3000000 /dev/zero | tr '\\0' F; head -c 300000 /dev/zero | tr '\\0' E >&2\n",
+                Some(Fault::Nonsense) => {
+                    "echo '@hpsearch {\"step\":0,\"loss\":\"low\"}'; echo '@hpsearch'; echo '@hpsearch {\"step\":1,\"other\":1e308}'\n\
+                     echo '@hpsearch {\"step\":-3,\"loss\":1}'; echo '@hpsearch {\"step\":1e40,\"loss\":1}'; echo '@hpsearch {\"step\":2,\"far\":NaN}'\n"
+                }
+                _ => "",
+            };
+            let script = SCRIPT.replace("sleep 0.12", "sleep 0.04").replace("-lt 5", "-lt 4");
+            Site::new(&study(&format!("trials = {TRIALS}\nstall_time = \"2s\""), &rest), &format!("{odd}{script}"))
+        }
+        #[cfg(feature = "train")]
+        Kind::Trainer => super::trainer::small_site(),
+    }
+}
+
+/// What must not depend on faults: decisions, values, and of the best trial's checkpoint the weights.
+fn results(site: &Site) -> Json {
+    let of = |trial: &Json| Json::from(["number", "state", "value", "last_value", "last_step", "params"].map(|key| trial[key].clone()).to_vec());
+    let trials: Vec<Json> = site.trials().iter().map(of).collect();
+    let mut weights: Vec<(String, u64)> = files_below(&site.path("runs/files"))
+        .into_iter()
+        .filter(|file| file.ends_with("model.safetensors"))
+        .map(|file| (file.strip_prefix(site.path("")).unwrap().display().to_string(), checksum(&fs::read(&file).unwrap_or_default())))
+        .collect();
+    weights.sort();
+    serde_json::json!({ "trials": trials, "weights": weights })
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+fn files_below(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    paths.flat_map(|path| if path.is_dir() { [vec![path.clone()], files_below(&path)].concat() } else { vec![path] }).collect()
+}
+
+/// The undisturbed study of a kind, run once.
+fn undisturbed(kind: Kind) -> Json {
+    static KNOWN: OnceLock<Mutex<BTreeMap<Kind, Json>>> = OnceLock::new();
+    let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    known
+        .entry(kind)
+        .or_insert_with(|| {
+            let site = site(kind, 1, None);
+            let ended = site.run_study();
+            assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
+            results(&site)
+        })
+        .clone()
+}
+
+fn start(site: &Site) -> Running {
+    site.start(&["run", "study.toml", "--plain"])
+}
+
+/// The runner's children, and of those theirs.
+fn victims(running: &Running) -> (Vec<u32>, Vec<u32>) {
+    let children = processes::children(running.child.id());
+    let commands = children.iter().flat_map(|child| processes::children(*child)).collect();
+    (children, commands)
+}
+
+fn one_of(rng: &mut StreamRng, pids: &[u32]) -> Option<u32> {
+    (!pids.is_empty()).then(|| pids[rng.random_range(0..pids.len())])
+}
+
+fn limit_files(pid: u32, bytes: u64) {
+    // A process that has just ended has no limits.
+    let _gone = prlimit(Pid::from_raw(i32::try_from(pid).unwrap()), Resource::Fsize, Rlimit { current: Some(bytes), maximum: None });
+}
+
+fn with_ending(store: &Path, ending: &str) -> PathBuf {
+    PathBuf::from(format!("{}{ending}", store.display()))
+}
+
+fn move_store(from: &Path, to: &Path) {
+    for ending in ["", "-wal", "-shm"] {
+        let _not_there = fs::rename(with_ending(from, ending), with_ending(to, ending));
+    }
+}
+
+fn set_clock(site: &Site, hours: i64) {
+    let store = store(site);
+    let columns =
+        [("event", "at"), ("trial", "created_at"), ("trial", "started_at"), ("trial", "finished_at"), ("report", "at"), ("runner", "started_at")];
+    for (table, column) in columns {
+        store.execute(&format!("UPDATE {table} SET {column} = {column} + {hours} * 3600000000"), []).unwrap();
+    }
+}
+
+/// Stops a process for a moment.
+fn pause(pid: u32) {
+    processes::signal(pid, Signal::STOP);
+    std::thread::sleep(Duration::from_millis(300));
+    processes::signal(pid, Signal::CONT);
+}
+
+/// A screen that watches the study is killed while it draws.
+fn kill_a_screen(site: &Site) {
+    let pair = native_pty_system().openpty(PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 }).unwrap();
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_hpsearch"));
+    command.args(["watch", "s"]);
+    command.cwd(site.path(""));
+    command.env("TERM", "xterm-256color");
+    command.env("XDG_STATE_HOME", site.path("state"));
+    command.env_remove("HPSEARCH_STORE");
+    let mut child = pair.slave.spawn_command(command).unwrap();
+    std::thread::sleep(Duration::from_millis(150));
+    let _gone_already = child.kill();
+    let _status = child.wait();
+}
+
+/// One round, from the fault to the end of the study.
+fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Duration) -> Outcome {
+    let mut outcome = Outcome::default();
+    let site = site(kind, slots, Some(fault));
+    let path = site.path("runs/hpsearch.db");
+    let away = site.path("away.db");
+    let mut running = start(&site);
+    let moment = Instant::now() + longest.mul_f64(rng.random_range(0.0..1.0));
+    while Instant::now() < moment && !running.has_ended() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let kills = |running: &mut Running| {
+        let _ended = running.child.kill();
+        let _status = running.child.wait();
+    };
+    let (children, commands) = victims(&running);
+    let runner = running.child.id();
+    // Whether processes may be left until the study is run again: nobody was left to clear them away.
+    let mut unwatched = false;
+    outcome.struck = !running.has_ended();
+    if outcome.struck {
+        match fault {
+            Fault::KillRunner => kills(&mut running),
+            Fault::KillSupervisor => one_of(rng, &children).map_or_else(|| outcome.struck = false, processes::kill),
+            Fault::KillCommand => one_of(rng, &commands).map_or_else(|| outcome.struck = false, processes::kill),
+            Fault::KillRunnerAndSupervisor => {
+                children.iter().copied().for_each(processes::kill);
+                kills(&mut running);
+                unwatched = true;
+            }
+            Fault::KillScreen => kill_a_screen(&site),
+            Fault::StopRunner => pause(runner),
+            Fault::StopSupervisor => one_of(rng, &children).map_or_else(|| outcome.struck = false, pause),
+            Fault::StopCommand => one_of(rng, &commands).map_or_else(|| outcome.struck = false, pause),
+            Fault::HangCommand => match one_of(rng, &commands) {
+                Some(pid) => processes::signal(pid, Signal::STOP),
+                None => outcome.struck = false,
+            },
+            Fault::TakeOverStopped => {
+                processes::signal(runner, Signal::STOP);
+                kills(&mut running);
+            }
+            Fault::SecondRunner => {
+                let second = site.run_study();
+                let refused = second.code == 5 && second.err.contains("is being run by process");
+                // The study may have ended meanwhile.
+                if !refused && second.code != 0 {
+                    outcome.losses.push(format!("the second runner ended with {}: {}", second.code, second.err));
+                }
+            }
+            Fault::Interrupt => processes::signal(runner, Signal::INT),
+            Fault::Terminate => processes::signal(runner, Signal::TERM),
+            Fault::RefuseWrites => limit_files(runner, 64 << 10),
+            Fault::MoveStore => move_store(&path, &away),
+            Fault::CutLog | Fault::LoseLog | Fault::LoseIndex | Fault::SetClock => kills(&mut running),
+            Fault::FloodLog | Fault::Nonsense => {}
+        }
+    }
+    let forgets = outcome.struck && matches!(fault, Fault::CutLog | Fault::LoseLog);
+    loop {
+        let ended = running.end();
+        if let Some(left) = left_over(&site).filter(|_| !unwatched) {
+            outcome.losses.push(format!("left after 2 s: {left}"));
+        }
+        unwatched = false;
+        if away.exists() {
+            move_store(&away, &path);
+        }
+        if outcome.runs == 0 && outcome.struck {
+            let wal = with_ending(&path, "-wal");
+            match fault {
+                Fault::CutLog => {
+                    let bytes = fs::read(&wal).unwrap_or_default();
+                    let _not_there_yet = fs::write(&wal, &bytes[..rng.random_range(0..bytes.len() + 1)]);
+                }
+                Fault::LoseLog => drop(fs::remove_file(&wal)),
+                Fault::LoseIndex => drop(fs::remove_file(with_ending(&path, "-shm"))),
+                Fault::SetClock if has_tables(&path) => set_clock(&site, if rng.random_bool(0.5) { 7 } else { -7 }),
+                _ => {}
+            }
+        }
+        outcome.losses.extend(unsound(&path));
+        match ended.code {
+            0 => break,
+            // Killed, interrupted, or told that the store cannot be used: the same command goes on.
+            -1 | 5 | 130 | 143 if usize::try_from(outcome.runs).unwrap() < LIVES => {}
+            code => {
+                outcome.losses.push(format!("ended with {code}\n{}\n{}", ended.out, ended.err));
+                return outcome;
+            }
+        }
+        if ended.code == 5 && !ended.err.contains("then run the same command again") {
+            outcome.losses.push(format!("no way out is told: {}", ended.err));
+        }
+        outcome.runs += 1;
+        running = start(&site);
+    }
+    let trials = site.trials();
+    outcome.attempts = trials.iter().map(|trial| trial["attempts"].as_u64().unwrap_or(0).saturating_sub(1)).sum();
+    if slots == 1 && results(&site) != undisturbed(kind) {
+        outcome.losses.push(format!("it ended otherwise than undisturbed:\n{}\n{}", results(&site), undisturbed(kind)));
+    }
+    if matches!(kind, Kind::Command(_)) {
+        outcome.losses.extend(lost_trials(&trials));
+        if !forgets {
+            outcome.losses.extend(lost_reports(&site));
+        }
+    }
+    let drafts = files_below(&site.path("runs")).into_iter().filter(|file| file.extension().is_some_and(|ending| ending == "tmp"));
+    outcome.losses.extend(drafts.map(|file| format!("left behind: {}", file.display())));
+    outcome
+}
+
+/// What still runs of a study two seconds after its runner's end.
+fn left_over(site: &Site) -> Option<String> {
+    let until = Instant::now() + Duration::from_secs(2);
+    loop {
+        let left = site.processes("");
+        if left.is_empty() {
+            return None;
+        }
+        if Instant::now() > until {
+            return Some(super::described(site));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn has_tables(path: &Path) -> bool {
+    path.exists() && rusqlite::Connection::open(path).unwrap().prepare("SELECT 1 FROM event").is_ok()
+}
+
+fn unsound(path: &Path) -> Option<String> {
+    if !path.exists() {
+        return None;
+    }
+    let store = rusqlite::Connection::open(path).unwrap();
+    let verdict = store.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0)).unwrap_or_else(|error| error.to_string());
+    let broken = store.prepare("PRAGMA foreign_key_check").and_then(|mut check| check.exists([])).unwrap_or(true);
+    (verdict != "ok" || broken).then(|| format!("the store is unsound: {verdict}, broken references: {broken}"))
+}
+
+/// Every number once, and every trial at its end.
+fn lost_trials(trials: &[Json]) -> Vec<String> {
+    let numbers: Vec<u64> = trials.iter().map(|trial| trial["number"].as_u64().unwrap()).collect();
+    let mut losses = Vec::new();
+    if numbers != (0..TRIALS).collect::<Vec<_>>() {
+        losses.push(format!("trials {numbers:?}"));
+    }
+    for trial in trials {
+        let is_whole = trial["value"] == trial["params"]["x"] && trial["last_step"] == STEPS;
+        if !(trial["state"] == "complete" && is_whole || trial["state"] == "pruned") {
+            losses.push(format!("trial {trial}"));
+        }
+    }
+    losses
+}
+
+/// Answered reports that are not in the store, and answered steps that were done again.
+fn lost_reports(site: &Site) -> Vec<String> {
+    let store = store(site);
+    let mut report = store
+        .prepare("SELECT count(*) FROM report r JOIN metric m ON m.id = r.metric_id WHERE r.trial_id % 1000000000 = ?1 AND r.step = ?2 AND m.name = 'loss'")
+        .unwrap();
+    let mut losses = Vec::new();
+    for trial in 0..TRIALS.cast_signed() {
+        let mut done = 0;
+        for line in site.lines(&format!("journal.{trial}")) {
+            let words: Vec<&str> = line.split(' ').collect();
+            let step: i64 = words[1].parse().unwrap();
+            if words[0] == "begin" {
+                if step <= done {
+                    losses.push(format!("trial {trial} does step {step} again"));
+                }
+                continue;
+            }
+            done = step;
+            if report.query_row([trial, step], |row| row.get::<_, i64>(0)).unwrap() != 1 {
+                losses.push(format!("trial {trial} lost its answered step {step}"));
+            }
+        }
+    }
+    losses
+}
+
+fn number_from(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// The round of a number: what it is made of comes from the seed and the number only.
+fn nth(seed: u64, number: u64) -> (Kind, Fault, Outcome) {
+    let mut rng = SeedTree::new(seed).stream(&format!("chaos/round/{number}"));
+    // Each fault comes in turn, so that few rounds have all of them.
+    let fault = FAULTS[usize::try_from(number).unwrap() % FAULTS.len()].0;
+    let kind = Kind::Command([NO_PRUNER, STOPS, PAUSES][rng.random_range(0..3)]);
+    let slots = rng.random_range(1..3);
+    #[cfg(feature = "train")]
+    if number % 5 == 4 && super::trainer::CAN_HAVE.contains(&format!("{fault:?}").as_str()) {
+        let outcome = round(Kind::Trainer, 1, fault, &mut rng, super::trainer::usual_time());
+        return (Kind::Trainer, fault, outcome);
+    }
+    let longest = Duration::from_millis(1600 / slots);
+    (kind, fault, round(kind, slots, fault, &mut rng, longest))
+}
+
+#[test]
+fn random_faults_lose_nothing() {
+    let (seed, rounds) = (number_from("HPSEARCH_CHAOS", 1), number_from("HPSEARCH_CHAOS_ROUNDS", ROUNDS));
+    let began = Instant::now();
+    let next = std::sync::atomic::AtomicU64::new(0);
+    let done = Mutex::new(BTreeMap::new());
+    let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).clamp(1, 4);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    if number >= rounds {
+                        return;
+                    }
+                    let round = nth(seed, number);
+                    done.lock().unwrap().insert(number, round);
+                }
+            });
+        }
+    });
+    let done = done.into_inner().unwrap();
+    assert_eq!(done.len() as u64, rounds, "a round did not come to its end");
+    let trained = done.values().filter(|(kind, ..)| !matches!(kind, Kind::Command(_))).count();
+    println!("{rounds} rounds (seed {seed}) in {:.0} s, {trained} of them with the built-in trainer\n", began.elapsed().as_secs_f64());
+    println!("| fault | rounds | it struck | runs again | attempts again | losses |\n|---|---|---|---|---|---|");
+    let mut all = [0; 5];
+    for (fault, name) in FAULTS {
+        let of: Vec<&Outcome> = done.values().filter(|(_, found, _)| found == fault).map(|(_, _, outcome)| outcome).collect();
+        let sum = |count: &dyn Fn(&Outcome) -> u64| of.iter().map(|outcome| count(outcome)).sum::<u64>();
+        let counts = [
+            of.len() as u64,
+            sum(&|outcome| u64::from(outcome.struck)),
+            sum(&|outcome| outcome.runs),
+            sum(&|outcome| outcome.attempts),
+            sum(&|outcome| outcome.losses.len() as u64),
+        ];
+        println!("| {name} | {} |", counts.map(|count| count.to_string()).join(" | "));
+        all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
+    }
+    println!("| all | {} |", all.map(|count| count.to_string()).join(" | "));
+    let losses = done
+        .iter()
+        .flat_map(|(number, (kind, fault, outcome))| outcome.losses.iter().map(move |loss| format!("round {number}, {kind:?}, {fault:?}: {loss}")));
+    let losses: Vec<String> = losses.collect();
+    assert!(losses.is_empty(), "{} losses\n{}", losses.len(), losses.join("\n\n"));
+}
+
+/// Nothing of this program is left anywhere, whoever was killed: the kernel says so.
+#[test]
+fn a_killed_test_program_would_leave_no_trial_behind() {
+    let site = site(Kind::Command(NO_PRUNER), 1, None);
+    let mut parent = Command::new("sh")
+        .args(["-c", "\"$0\" run study.toml --plain & wait", env!("CARGO_BIN_EXE_hpsearch")])
+        .current_dir(site.path(""))
+        .env_remove("HPSEARCH_STORE")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    crate::commands::wait_until("a trial runs", || !site.processes("").is_empty());
+    let runner = processes::children(parent.id());
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    // The runner goes on without its shell, as after a closed terminal; killed in its turn, it leaves nothing.
+    runner.into_iter().for_each(processes::kill);
+    assert_eq!(left_over(&site), None);
+}
