@@ -18,7 +18,7 @@ impl Engine {
         let Some(trial) = self.view.trial(number) else { return };
         let judged = trial.curve.binary_search_by_key(&step, |(at, _)| *at).is_ok();
         let earlier = trial.decision_at(step).map(|decision| decision.verdict.clone());
-        let trial_goes_past = trial.continued.and(trial.until);
+        let (trial_goes_past, ends_at) = (trial.continued.and(trial.until), trial.until);
         let counts = metrics.get(&self.spec.objective().metric).is_some();
         self.emit(Event::Reported { trial: number, attempt, step, metrics });
         if !counts {
@@ -29,7 +29,10 @@ impl Engine {
             // It ended before, and its user wants to see more of it: no pruner has a say.
             Some(until) if step < until => Verdict::GO_ON,
             Some(until) => Verdict::Pause(Reason(format!("step {until} is reached"))),
-            None if judged => earlier.unwrap_or(Verdict::GO_ON),
+            // A pause that its pruner has lifted since is not one: a trial without a checkpoint comes by there again.
+            None if judged => {
+                earlier.filter(|verdict| !matches!(verdict, Verdict::Pause(_)) || ends_at.is_some_and(|end| end <= step)).unwrap_or(Verdict::GO_ON)
+            }
             None => self.judge(number, step),
         };
         if let (false, None, Some(_)) = (judged, trial_goes_past, verdict.reason()) {

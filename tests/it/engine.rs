@@ -127,6 +127,27 @@ fn resumed_study_without_checkpoints_starts_trials_again_and_decides_the_same() 
 }
 
 #[test]
+fn promoted_trials_without_checkpoints_start_again_and_go_past_where_they_paused() {
+    for slots in [1, 3] {
+        let mut simulation = Simulation::new(spec(12, "random", asha("promote")), slots, 9, loss);
+        let with_checkpoints = simulation.run(&[]).unwrap();
+        simulation.checkpoints = false;
+        let whole = simulation.run(&[]).unwrap();
+        assert_sound(&whole, &simulation);
+        assert!(whole.view.trials.iter().any(|trial| trial.attempts > 1), "some were promoted");
+        assert!(whole.view.trials.iter().all(|trial| trial.attempts <= 3), "a rung is passed once");
+        if slots > 1 {
+            continue;
+        }
+        assert_eq!(decisions(&whole.view), decisions(&with_checkpoints.view));
+        for prefix in 0..whole.turns.len() {
+            let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
+            assert_eq!(decisions(&resumed.view), decisions(&whole.view), "after {prefix} turns");
+        }
+    }
+}
+
+#[test]
 fn crashes_again_and_again_lose_and_double_nothing_with_several_slots() {
     for (sampler, pruner) in policies() {
         let simulation = Simulation::new(spec(15, sampler, pruner), 4, 9, loss);
