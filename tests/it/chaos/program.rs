@@ -27,6 +27,9 @@ const STEPS: u64 = 4;
 /// A study that does not end within so many runs is lost.
 const LIVES: usize = 8;
 
+/// How long one run of such a study may take, on a machine however busy.
+const PATIENCE: Duration = Duration::from_secs(90);
+
 /// Rounds in `cargo test`.
 const ROUNDS: u64 = 50;
 
@@ -110,7 +113,7 @@ fn site(kind: Kind, slots: u64, fault: Option<Fault>) -> Site {
             let retry = "max = 1000\non = [\"worker_lost\", \"timeout\"]";
             let rest = format!("[devices]\nuse = [\"{devices}\"]\n[retry]\n{retry}\n[pruner]\n{pruner}");
             let odd = match fault {
-                Some(Fault::FloodLog) => "head -c 3000000 /dev/zero | tr '\\0' F; head -c 300000 /dev/zero | tr '\\0' E >&2\n",
+                Some(Fault::FloodLog) => "head -c 3000000 /dev/zero | tr '\\0' F; echo; head -c 300000 /dev/zero | tr '\\0' E >&2\n",
                 Some(Fault::Nonsense) => {
                     "echo '@hpsearch {\"step\":0,\"loss\":\"low\"}'; echo '@hpsearch'; echo '@hpsearch {\"step\":1,\"other\":1e308}'\n\
                      echo '@hpsearch {\"step\":-3,\"loss\":1}'; echo '@hpsearch {\"step\":1e40,\"loss\":1}'; echo '@hpsearch {\"step\":2,\"far\":NaN}'\n"
@@ -284,6 +287,10 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
     }
     let forgets = outcome.struck && matches!(fault, Fault::CutLog | Fault::LoseLog);
     loop {
+        if let Some(hung) = hung(&mut running, &site) {
+            outcome.losses.push(hung);
+            return outcome;
+        }
         let ended = running.end();
         if let Some(left) = left_over(&site).filter(|_| !unwatched) {
             outcome.losses.push(format!("left after 2 s: {left}"));
@@ -335,6 +342,21 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
     let drafts = files_below(&site.path("runs")).into_iter().filter(|file| file.extension().is_some_and(|ending| ending == "tmp"));
     outcome.losses.extend(drafts.map(|file| format!("left behind: {}", file.display())));
     outcome
+}
+
+/// What a runner does that does not come to its end.
+fn hung(running: &mut Running, site: &Site) -> Option<String> {
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        if running.has_ended() {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let of = |path: PathBuf, name: &str| fs::read_to_string(path.join(name)).unwrap_or_default().replace(['\0', '\n'], " ");
+    let tasks = fs::read_dir(format!("/proc/{}/task", running.child.id())).ok()?.flatten();
+    let threads: Vec<String> = tasks.map(|task| format!("{}: {}", of(task.path(), "comm"), of(task.path(), "wchan"))).collect();
+    Some(format!("it does not end: {threads:?}\n{}\n{}", super::described(site), running.said_so_far()))
 }
 
 /// What still runs of a study two seconds after its runner's end.
@@ -444,7 +466,9 @@ fn random_faults_lose_nothing() {
                     if number >= rounds {
                         return;
                     }
-                    let round = nth(seed, number);
+                    let tried = std::panic::catch_unwind(|| nth(seed, number));
+                    let Ok(round) = tried else { panic!("round {number} of seed {seed}") };
+                    eprintln!("round {number}: {:?} {:?}, {} losses", round.0, round.1, round.2.losses.len());
                     done.lock().unwrap().insert(number, round);
                 }
             });
