@@ -147,7 +147,8 @@ pub fn waiting_requests(storage: &mut dyn Storage, study: &StoredStudy, lease: &
     let answer = Answer::Refused("the run it was meant for had ended".to_owned());
     let stale: Vec<Event> = stale.into_iter().map(|stored| Event::RequestServed { id: stored.id, answer: answer.clone() }).collect();
     if !stale.is_empty() {
-        storage.append(lease, now(), &stale)?;
+        let at = clock_of(storage, study.id)?.now();
+        storage.append(lease, at, &stale)?;
     }
     Ok(requests)
 }

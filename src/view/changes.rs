@@ -27,13 +27,6 @@ pub struct Mark {
     count: u64,
 }
 
-impl std::fmt::Debug for Changes {
-    /// Nothing: states that are equal look equal, also where NaN lets them be compared as text only.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Changes")
-    }
-}
-
 impl Changes {
     pub(super) fn note(&mut self, trial: TrialNumber) {
         if self.latest.len() == REMEMBERED {
