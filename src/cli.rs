@@ -22,6 +22,7 @@ mod generate;
 mod importance;
 mod init;
 mod kill;
+mod lineage;
 mod list;
 mod logs;
 mod ls;
@@ -48,9 +49,11 @@ mod train;
 mod trial_json;
 mod trial_words;
 mod trials;
+mod verify;
 mod waiting;
 mod warm_start;
 mod watch;
+mod winner;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -82,7 +85,8 @@ Exit codes:
   0  done                            4    too many trials failed
   1  internal error                  5    store busy or unreachable
   2  wrong command line or file      6    the study file changed
-  3  no completed trial              130, 143  interrupted; run again to go on";
+  3  no completed trial              7    verify found a difference
+                                     130, 143  interrupted; run again to go on";
 
 /// Hyperparameter search from one binary: describe a study in a TOML file, run it, watch it, take the best checkpoint.
 #[derive(Debug, Parser)]
@@ -145,6 +149,8 @@ pub enum Verb {
     Explain(explain::ExplainArguments),
     /// Compare two trials, or a changed study file with its study
     Diff(diff::DiffArguments),
+    /// Decide a study again, and show where its journal has something else
+    Verify(verify::VerifyArguments),
     /// Print what happened to a study, from its journal
     Events(events::EventsArguments),
     /// Print what a trial's program printed
@@ -275,6 +281,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Plot(arguments) => plot::plot(arguments, console),
         Verb::Explain(arguments) => explain::explain(arguments, console),
         Verb::Diff(arguments) => diff::diff(arguments, console),
+        Verb::Verify(arguments) => verify::verify(arguments, console),
         Verb::Events(arguments) => events::events(arguments, console),
         Verb::Logs(arguments) => logs::logs(arguments, console),
         Verb::Export(arguments) => export::export(arguments, console),
@@ -318,6 +325,7 @@ fn prints_long(verb: &Verb) -> bool {
         | Verb::Importance(_)
         | Verb::Explain(_)
         | Verb::Diff(_)
+        | Verb::Verify(_)
         | Verb::Du(_)
         | Verb::Devices(_)
         | Verb::List(_)

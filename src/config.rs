@@ -6,6 +6,7 @@ mod diagnostic;
 mod difference;
 mod duration;
 mod enqueue;
+mod honest;
 mod keys;
 mod overrides;
 mod policies;

@@ -7,22 +7,28 @@ mod ask;
 mod control;
 mod demand;
 mod killed;
+pub mod race;
 pub mod retention;
 pub mod simulator;
 mod stop;
 mod tell;
+pub mod verify;
+mod window;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use ask::seed_of;
 use demand::Filling;
 pub use demand::{TellError, Told};
 pub use killed::end_of_killed_runner;
+use window::Window;
 
 use crate::checkpoint::Checkpoint;
 use crate::device::Slot;
 use crate::event::{AttemptEnd, Event, Request};
+use crate::lineage::Lineage;
 use crate::metric::Metrics;
 use crate::params::Params;
 use crate::policy::{PolicyError, UnknownPolicy};
@@ -264,6 +270,8 @@ struct Busy {
 enum Phase {
     Waiting,
     Searching,
+    /// The search is over, and the study ends like this after its race.
+    Racing(Outcome),
     Draining(Outcome),
     Over,
 }
@@ -276,12 +284,16 @@ pub struct Engine {
     milestones: Milestones,
     seeds: SeedTree,
     view: StudyView,
+    /// What decisions may know, where that is not all there is.
+    window: Option<Window>,
+    lineage: Option<Box<Lineage>>,
     slots: Vec<Slot>,
     busy: Vec<Option<Busy>>,
     queue: BTreeSet<TrialNumber>,
     /// Of the queue, those that ran when the runner died: they go on before anything else, as if nothing had happened.
     recovered: BTreeSet<TrialNumber>,
-    seen: HashSet<String>,
+    /// The first trial of each point.
+    seen: HashMap<String, TrialNumber>,
     /// Trials that have checkpoints.
     holding: BTreeSet<TrialNumber>,
     /// Whether checkpoints take more than `max_disk` although none can be dropped; said when it begins.
@@ -316,12 +328,15 @@ impl Engine {
         let sampler = (samplers::find(&spec.sampler.name)?.build)(&spec.sampler, &spec.space)?;
         let pruner = (pruners::find(&spec.pruner.name)?.build)(&spec.pruner, budget)?;
         let milestones = pruner.milestones(budget);
-        let seen = view.trials.iter().map(|trial| trial.params.fingerprint()).collect();
+        let window = spec.deterministic.then(|| Window::new(&spec));
+        let seen = view.trials.iter().rev().map(|trial| (trial.params.fingerprint(), trial.number)).collect();
         let queue = view.trials.iter().filter(|trial| trial.state == TrialState::Queued).map(|trial| trial.number).collect();
         let enqueued = view.trials.iter().filter(|trial| matches!(trial.origin, Origin::Enqueued(_))).count() as u64;
         Ok(Engine {
             seeds: SeedTree::new(spec.seed),
             busy: slots.iter().map(|_| None).collect(),
+            window,
+            lineage: None,
             spec,
             sampler,
             pruner,
@@ -335,7 +350,7 @@ impl Engine {
             enqueued,
             exhausted: false,
             goal_reached: false,
-            failed_before: view.counts.failed,
+            failed_before: view.counts.failed - view.race_counts.failed,
             killing: Vec::new(),
             idle_since: None,
             idle: Duration::ZERO,
@@ -354,6 +369,22 @@ impl Engine {
     #[must_use]
     pub fn with_grace(self, grace: Duration) -> Self {
         Engine { grace, ..self }
+    }
+
+    /// The same, with what its results depend on: written when it begins.
+    #[must_use]
+    pub fn with_lineage(self, lineage: Lineage) -> Self {
+        Engine { lineage: Some(Box::new(lineage)), ..self }
+    }
+
+    /// The same with the journal that its state is the fold of. A study with `deterministic = true` needs it: what its
+    /// decisions may know is not what has happened.
+    #[must_use]
+    pub fn with_journal<'a>(mut self, journal: impl IntoIterator<Item = (Timestamp, &'a Event)>) -> Self {
+        if let Some(window) = &mut self.window {
+            journal.into_iter().for_each(|(at, event)| window.apply(at, event));
+        }
+        self
     }
 
     /// Takes one input; the effects are to be carried out in order, once their events are durable.
@@ -409,6 +440,9 @@ impl Engine {
         self.begun = self.now;
         self.phase = Phase::Searching;
         self.emit(Event::RunnerStarted { pid, host, slots: self.slots.clone() });
+        if let Some(lineage) = self.lineage.take() {
+            self.emit(Event::RunnerDescribed { lineage });
+        }
         self.recover();
         // The rule may be another one than in the last run.
         self.tidy();
@@ -447,8 +481,21 @@ impl Engine {
 
     /// Takes an event into the state and puts it out to be written.
     fn emit(&mut self, event: Event) {
-        self.view.apply(self.now, &event);
-        match &event {
+        self.absorb(&event);
+        self.effects.push(Effect::Append(event));
+    }
+
+    /// Takes an event into the state.
+    fn absorb(&mut self, event: &Event) {
+        self.view.apply(self.now, event);
+        if let Some(window) = &mut self.window {
+            window.apply(self.now, event);
+        }
+        if let Event::TrialCreated { trial, params, origin } = event {
+            self.seen.entry(params.fingerprint()).or_insert(*trial);
+            self.enqueued += u64::from(matches!(origin, Origin::Enqueued(_)));
+        }
+        match event {
             Event::TrialQueued { trial, .. } | Event::TrialContinued { trial, .. } | Event::TrialCreated { trial, .. } => {
                 self.queue.insert(*trial);
             }
@@ -462,7 +509,11 @@ impl Engine {
             }
             _ => {}
         }
-        self.effects.push(Effect::Append(event));
+    }
+
+    /// What decisions may know.
+    fn known_view(&self) -> &StudyView {
+        self.window.as_ref().map_or(&self.view, Window::known)
     }
 
     fn slot_of(&self, trial: TrialNumber, attempt: AttemptNumber) -> Option<usize> {

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{Device, Slot};
+use crate::lineage::Lineage;
 use crate::metric::{Metrics, lossless};
 use crate::params::Params;
+use crate::sample::Sample;
 use crate::study::{Extension, FailureCause};
 use crate::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 use crate::verdict::Verdict;
@@ -48,6 +50,11 @@ pub enum Event {
         host: String,
         /// Its slots.
         slots: Vec<Slot>,
+    },
+    /// What the results of the runner that has just started depend on.
+    RunnerDescribed {
+        /// All of it.
+        lineage: Box<Lineage>,
     },
     /// A runner left the study.
     RunnerStopped {
@@ -193,6 +200,40 @@ pub enum Event {
         /// Which limits, one sentence.
         reason: String,
     },
+    /// From here on decisions may know what came of a trial's turn on a slot; written where they must not depend on who is
+    /// faster (`deterministic = true`).
+    ResultsKnown {
+        /// Whose.
+        trial: TrialNumber,
+    },
+    /// The best configurations are run again on fresh seeds.
+    RaceBegun {
+        /// The trials of the search with those configurations, the best first.
+        finalists: Vec<TrialNumber>,
+    },
+    /// A configuration runs no further in the race.
+    RaceDropped {
+        /// The trial of the search with that configuration.
+        trial: TrialNumber,
+        /// Why, one sentence.
+        reason: String,
+    },
+    /// The race is over.
+    RaceWon {
+        /// The trial of the search with the winning configuration.
+        trial: TrialNumber,
+        /// Its runs in the race.
+        sample: Sample,
+        /// Why, one sentence.
+        reason: String,
+    },
+    /// The winner of the race was measured on the test split.
+    WinnerTested {
+        /// The trial of the search with the winning configuration.
+        trial: TrialNumber,
+        /// What was measured.
+        metrics: Metrics,
+    },
     /// A trial is over.
     TrialFinished {
         /// Which.
@@ -272,9 +313,15 @@ impl Event {
             | Event::TrialHeld { trial, .. }
             | Event::TrialContinued { trial, .. }
             | Event::LimitsBroken { trial, .. }
+            | Event::ResultsKnown { trial }
+            | Event::RaceDropped { trial, .. }
+            | Event::RaceWon { trial, .. }
+            | Event::WinnerTested { trial, .. }
             | Event::TrialFinished { trial, .. } => Some(*trial),
             Event::Noted { trial, .. } | Event::Tagged { trial, .. } => *trial,
             Event::RunnerStarted { .. }
+            | Event::RunnerDescribed { .. }
+            | Event::RaceBegun { .. }
             | Event::RunnerStopped { .. }
             | Event::StudyFinished { .. }
             | Event::StudyReopened { .. }

@@ -35,6 +35,9 @@
 //! | | [`constraint`] | conditions on points, and on what trials measured |
 //! | | [`device`], [`checkpoint`] | where a trial runs; what it saved |
 //! | | [`study`], [`trial`] | a resolved study; one evaluation of a point |
+//! | | [`sample`], [`race`] | several runs of one configuration; the best ones run against each other at the end |
+//! | | [`configuration`] | trials of one configuration taken together, as samplers and pruners see them |
+//! | | [`lineage`] | where results come from: code, machine, program, data |
 //! | | [`verdict`] | continue, pause or stop, always with the reason and its numbers |
 //! | | [`event`], [`view`] | the journal; the state it folds to |
 //! | | [`history`] | the state as samplers and pruners see it: smaller is better |
@@ -103,7 +106,19 @@
 //!
 //! Draws come from streams named after what they are for (`sampler/7`, `trial/7`), so none depends on another. The trainer
 //! draws from (seed, name, counters) and can go on at any optimiser step exactly. With one slot on the CPU a study repeats bit
-//! for bit; with several, proposals depend on the order in which trials report.
+//! for bit; with several, proposals depend on the order in which trials report. With `deterministic = true` they do not: results
+//! become known to decisions one trial after the other, in the order in which trials began, and a trial begins when all but
+//! the last `slots - 1` before it are known; its verdicts know what was known when it began. The journal says when
+//! ([`ResultsKnown`](event::Event::ResultsKnown)), so that any number of slots goes on with it. The price is a slot that waits for
+//! a straggler, and decisions that know `slots - 1` results less.
+//!
+//! [`engine::verify`] feeds a journal to an engine and decides everything in it again, with the specification of that time.
+//!
+//! # Several runs of a configuration
+//!
+//! Every run is a trial; [`Origin`](trial::Origin) says whose configuration it repeats. [`configuration`] takes them together:
+//! samplers see one point with the mean of its runs, pruners do not see runs that only measure (`replicates`, `race`). A race
+//! is a function of the state too ([`engine::race`]): rounds of one seed each, paired t tests, and only fresh runs count.
 //!
 //! # Store
 //!
@@ -129,14 +144,16 @@
 //! - [`paths`], [`policy`], [`processes`] and [`wire`] are modules of their own, since runner, child and command line share them.
 //! - [`reporters::wording`] counts columns with ratatui, so that tables in pipes and on screens agree.
 //! - A checkpoint that the store does not know is written over by the rerun; it is not adopted.
-//! - `deterministic`, `verify`, cloning (PBT), several objectives and other machines are not built; the journal, the leases
-//!   and the schema leave room for them.
+//! - The winner of a race is measured on the test split by `run`, after the runner has left: an errand, as at export.
+//! - Cloning (PBT), several objectives and other machines are not built; the journal, the leases and the schema leave room
+//!   for them.
 
 pub mod arguments;
 pub mod ask_tell;
 pub mod checkpoint;
 pub mod cli;
 pub mod config;
+pub mod configuration;
 pub mod constraint;
 pub mod device;
 pub mod engine;
@@ -146,6 +163,7 @@ pub mod forecast;
 pub mod history;
 pub mod importance;
 pub mod library;
+pub mod lineage;
 pub mod metric;
 pub mod monitor;
 pub mod params;
@@ -154,8 +172,10 @@ pub mod policy;
 pub mod processes;
 pub mod pruners;
 pub mod query;
+pub mod race;
 pub mod reporters;
 pub mod runner;
+pub mod sample;
 pub mod samplers;
 pub mod seed;
 pub mod space;

@@ -11,6 +11,7 @@ mod listener;
 pub mod process;
 pub mod signals;
 pub mod slots;
+pub mod surroundings;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
@@ -185,8 +186,10 @@ impl<'a> Runner<'a> {
         clear_leftovers(storage, study, store)?;
         let requests = waiting_requests(storage, study, &lease)?;
         let view = storage.view(study.id)?;
+        let journal = if study.spec.deterministic { storage.events_after(study.id, Seq(0), u64::MAX)? } else { Vec::new() };
         let (clock, grace) = (clock_of(storage, study.id)?, grace());
         let engine = Engine::new(study.spec.clone(), view, slots)?.with_grace(grace);
+        let engine = engine.with_journal(journal.iter().map(|(_, at, event)| (*at, event)));
         let (tx, rx) = unbounded();
         let files = crate::paths::files_directory(&study.spec, store);
         Ok(Runner {
@@ -205,6 +208,17 @@ impl<'a> Runner<'a> {
             tx,
             rx,
         })
+    }
+
+    /// Writes down what the results depend on, when it begins.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn describe(self, found: surroundings::Found) -> Result<Self, RunnerError> {
+        if let (Some(text), Some(changes)) = (&found.changes, found.lineage.diff()) {
+            self.storage.keep_document(&changes.digest, text)?;
+        }
+        Ok(Runner { engine: self.engine.with_lineage(found.lineage), ..self })
     }
 
     /// Adds a reporter, which is told of every event once it is durable, and the stream it writes to.

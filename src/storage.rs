@@ -12,8 +12,10 @@ use crate::checkpoint::Checkpoint;
 use crate::device::Slot;
 use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
 use crate::forecast::Used;
+use crate::lineage::Lineage;
 use crate::params::Params;
 use crate::query::{Filter, TrialQuery};
+use crate::race::Race;
 use crate::study::{Extension, StudySpec};
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, Note, Trial, TrialNumber, TrialState};
@@ -85,8 +87,12 @@ pub struct StudySummary {
     pub spec: StudySpec,
     /// Trials by state.
     pub counts: Counts,
-    /// Best complete trial and its value.
+    /// Best complete trial and its value; of several runs of its configuration their mean.
     pub best: Option<(TrialNumber, f64)>,
+    /// The last race of its best configurations.
+    pub race: Option<Race>,
+    /// How many of the trials are runs of races, which come on top of the budget.
+    pub race_counts: Counts,
     /// Why it is over, if it is.
     pub finished: Option<String>,
     /// Why nothing is started, if its user paused it.
@@ -101,6 +107,13 @@ pub struct StudySummary {
     pub held: Option<HeldLease>,
     /// When it was created.
     pub created: Timestamp,
+}
+
+impl StudySummary {
+    /// Trials of the search by state: those that a budget counts.
+    pub fn search_counts(&self) -> Counts {
+        self.counts.without(self.race_counts)
+    }
 }
 
 /// One attempt as stored.
@@ -122,6 +135,25 @@ pub struct Attempt {
     pub end: Option<AttemptEnd>,
     /// Why, one sentence.
     pub reason: Option<String>,
+    /// The event with which its runner began; `None` of stores that did not keep it.
+    pub runner: Option<Seq>,
+}
+
+/// A process that ran a study.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredRunner {
+    /// The event with which it began.
+    pub seq: Seq,
+    /// Its process id.
+    pub pid: u32,
+    /// Its host.
+    pub host: String,
+    /// When it began.
+    pub started: Timestamp,
+    /// When it left; `None`: it runs, or was killed.
+    pub stopped: Option<Timestamp>,
+    /// What its results depend on; `None` of an hpsearch that did not tell.
+    pub lineage: Option<Lineage>,
 }
 
 /// What became of a trial, without its curve and its words: small enough to keep all of a study in memory.
@@ -429,6 +461,12 @@ pub trait StorageReader: Send {
     fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError>;
     /// Microseconds that runners spent on the study and, if one runs, when it began.
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError>;
+    /// Who ran the study, in order.
+    fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError>;
+    /// Every version of the specification, in order, each with the last event before it.
+    fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError>;
+    /// A text that is kept by its digest.
+    fn document(&self, digest: &str) -> Result<Option<String>, StorageError>;
     /// Whether anything was committed by anyone since the last call.
     fn changed(&mut self) -> Result<bool, StorageError>;
 }
@@ -445,6 +483,8 @@ pub trait Storage: StorageReader {
     fn release(&mut self, lease: &Lease) -> Result<(), StorageError>;
     /// Writes events, in order, to the journal and the tables in one transaction; `Fenced` if the lease was taken over.
     fn append(&mut self, lease: &Lease, now: Timestamp, events: &[Event]) -> Result<Seq, StorageError>;
+    /// Keeps a text by its digest; nothing happens if it is kept already.
+    fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError>;
     /// Asks something of whoever runs the study, or will. Notes and tags are written at once, with their events, and are
     /// never pending: nobody's lease is needed for them.
     fn request(&mut self, study: StudyId, now: Timestamp, request: &Request) -> Result<i64, StorageError>;

@@ -72,7 +72,9 @@ pub enum Duplicates {
     /// Draw again (a bounded number of times).
     #[default]
     Skip,
-    /// Run it again.
+    /// Run it again on another seed; samplers see one point with the mean of its runs.
+    Replicate,
+    /// Run it again as a trial of its own.
     Allow,
 }
 
@@ -374,6 +376,15 @@ pub struct StudySpec {
     pub seed: u64,
     /// What to do with repeated proposals.
     pub duplicates: Duplicates,
+    /// Whether decisions must not depend on who is faster.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub deterministic: bool,
+    /// Runs of each configuration that completes.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub replicates: u32,
+    /// How many of the best configurations are run again on fresh seeds at the end.
+    #[serde(default, skip_serializing_if = "is_no_race")]
+    pub race: u32,
     /// When it ends.
     pub budget: Budget,
     /// What is searched.
@@ -406,6 +417,25 @@ pub struct StudySpec {
     pub export: ExportSpec,
 }
 
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_no_race(number: &u32) -> bool {
+    *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
 impl StudySpec {
     /// A study of `space` with the defaults of the study file: no sampler options, no pruner, no limit on trials.
     pub fn new(name: &str, metric: &str, direction: Direction, space: Space, program: Program) -> Self {
@@ -419,6 +449,9 @@ impl StudySpec {
             step: StepClock::default(),
             seed: 0,
             duplicates: Duplicates::default(),
+            deterministic: false,
+            replicates: 1,
+            race: 0,
             budget: Budget::default(),
             space,
             enqueue: Vec::new(),

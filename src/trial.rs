@@ -96,6 +96,39 @@ pub enum Origin {
     Enqueued(u64),
     /// The user, while the study was there: `hpsearch enqueue`.
     Asked,
+    /// Another run, on another seed, of the configuration of that trial, which completed (`replicates`). No pruner judges it.
+    Replicate(TrialNumber),
+    /// The sampler proposed the configuration of that trial again (`duplicates = "replicate"`).
+    Repeat(TrialNumber),
+    /// The configuration of a finalist, in the race at the end. No pruner judges it.
+    Race {
+        /// The trial of the search with that configuration.
+        of: TrialNumber,
+        /// Which race of the study.
+        race: u32,
+        /// Which round: all that run in it have the same seed.
+        round: u32,
+    },
+}
+
+impl Origin {
+    /// The trial whose configuration this one runs again.
+    pub fn configuration(&self) -> Option<TrialNumber> {
+        match self {
+            Origin::Replicate(of) | Origin::Repeat(of) | Origin::Race { of, .. } => Some(*of),
+            Origin::Sampled(_) | Origin::Enqueued(_) | Origin::Asked => None,
+        }
+    }
+
+    /// Whether it is a run of a race.
+    pub fn is_race(&self) -> bool {
+        matches!(self, Origin::Race { .. })
+    }
+
+    /// Whether the pruner has a say, and counts it: runs that only measure a configuration more exactly go to their end.
+    pub fn is_judged(&self) -> bool {
+        !matches!(self, Origin::Replicate(_) | Origin::Race { .. })
+    }
 }
 
 /// Who paused a trial, where it was not the pruner.

@@ -4,8 +4,11 @@ mod changes;
 
 pub use changes::{Changes, Mark};
 
+use crate::configuration::{self, Run};
 use crate::event::{AttemptEnd, Event};
 use crate::metric::{Direction, Score};
+use crate::race::Race;
+use crate::sample::Sample;
 use crate::study::{Extension, StudySpec, ValueRule};
 use crate::time::Timestamp;
 use crate::trial::{Decision, Note, Trial, TrialNumber, TrialState};
@@ -40,6 +43,19 @@ impl Counts {
         }
     }
 
+    /// Those that are not among `others`, which are among these.
+    #[must_use]
+    pub fn without(self, others: Counts) -> Counts {
+        Counts {
+            queued: self.queued - others.queued,
+            running: self.running - others.running,
+            paused: self.paused - others.paused,
+            complete: self.complete - others.complete,
+            pruned: self.pruned - others.pruned,
+            failed: self.failed - others.failed,
+        }
+    }
+
     /// All trials.
     pub fn total(&self) -> u64 {
         self.queued + self.running + self.paused + self.complete + self.pruned + self.failed
@@ -52,6 +68,7 @@ pub struct StudyView {
     metric: String,
     direction: Direction,
     rule: ValueRule,
+    replicates: u32,
     /// By number.
     pub trials: Vec<Trial>,
     /// Trials in each state.
@@ -60,6 +77,10 @@ pub struct StudyView {
     pub finished: Option<String>,
     /// Why nothing is started, if its user paused it.
     pub paused: Option<String>,
+    /// The last race of its best configurations.
+    pub race: Option<Race>,
+    /// How many of the trials are runs of races.
+    pub race_counts: Counts,
     /// What was added to the study file's budget.
     pub extension: Extension,
     /// What its user wrote about the study, in that order.
@@ -82,10 +103,13 @@ impl StudyView {
             metric: spec.objective().metric.clone(),
             direction: spec.direction(),
             rule: spec.value,
+            replicates: spec.replicates,
             trials: Vec::new(),
             counts: Counts::default(),
             finished: None,
             paused: None,
+            race: None,
+            race_counts: Counts::default(),
             extension: Extension::default(),
             notes: Vec::new(),
             tags: Vec::new(),
@@ -111,11 +135,40 @@ impl StudyView {
         self.trials.get(usize::try_from(number.0).ok()?)
     }
 
-    /// The complete trial with the best value among those that break no limit; of equals the first. NaN is never best.
+    /// The winner of the race, or else the complete trial with the best value among those that break no limit; of equals the first. NaN
+    /// is never best. Of configurations that were run several times the mean counts, once all their runs have ended.
     pub fn best(&self) -> Option<&Trial> {
+        if let Some(winner) = self.race.as_ref().and_then(Race::winner) {
+            return self.trial(winner.trial);
+        }
+        if self.has_several_runs() {
+            let (number, _) = self.ranked_configurations().into_iter().next()?;
+            return self.trial(number);
+        }
         let is_sound = |trial: &&Trial| trial.violation.is_none() && trial.value.is_some_and(|value| !value.is_nan());
         let complete = self.trials.iter().filter(|trial| trial.state == TrialState::Complete).filter(is_sound);
         complete.min_by_key(|trial| Score::new(self.direction, trial.value.unwrap_or(f64::NAN)))
+    }
+
+    /// Whether configurations are compared by means of several runs.
+    fn has_several_runs(&self) -> bool {
+        self.replicates > 1 || self.trials.iter().any(|trial| trial.origin.configuration().is_some())
+    }
+
+    /// The configurations that are measured, the best first: the first complete trial of each, and its runs in the search.
+    pub fn ranked_configurations(&self) -> Vec<(TrialNumber, Sample)> {
+        configuration::ranked(self.trials.iter().map(Run::from), self.direction, self.replicates)
+    }
+
+    /// The value that counts of [`StudyView::best`]: of several runs their mean.
+    pub fn best_value(&self) -> Option<f64> {
+        if let Some(winner) = self.race.as_ref().and_then(Race::winner) {
+            return Some(winner.sample.mean);
+        }
+        if self.has_several_runs() {
+            return self.ranked_configurations().first().map(|(_, sample)| sample.mean);
+        }
+        self.best().and_then(|best| best.value)
     }
 
     /// What a trial's value is (or would be, ended now) by the study's rule; `None` without a report.
@@ -142,7 +195,15 @@ impl StudyView {
     /// Takes one event in. Events about trials that do not exist are ignored: a journal read in part stays readable.
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         match event {
-            Event::RunnerStarted { .. } | Event::AttemptLaunched { .. } | Event::RequestServed { .. } | Event::DiskExceeded { .. } => {}
+            Event::RaceBegun { .. } | Event::RaceDropped { .. } | Event::RaceWon { .. } | Event::WinnerTested { .. } => {
+                Race::apply(&mut self.race, event);
+            }
+            Event::RunnerStarted { .. }
+            | Event::RunnerDescribed { .. }
+            | Event::ResultsKnown { .. }
+            | Event::AttemptLaunched { .. }
+            | Event::RequestServed { .. }
+            | Event::DiskExceeded { .. } => {}
             Event::RunnerStopped { ran_micros, heard, .. } => {
                 self.ran_micros += ran_micros;
                 self.killed_at = *heard;
@@ -163,6 +224,7 @@ impl StudyView {
         debug_assert_eq!(number.index(), self.trials.len(), "trials are created in order");
         self.counts.queued += 1;
         self.changes.note(number);
+        self.race_counts.queued += u64::from(origin.is_race());
         self.trials.push(Trial {
             number,
             params,
@@ -206,6 +268,9 @@ impl StudyView {
                 trial.hold = None;
                 trial.reason = None;
                 unfinish(trial);
+                if let Some(race) = self.race.as_mut().filter(|_| !trial.origin.is_race()) {
+                    race.void = true;
+                }
             }
             Event::Reported { step, metrics, .. } => {
                 if let Some(value) = metrics.get(&self.metric) {
@@ -270,6 +335,10 @@ impl StudyView {
             _ => {}
         }
         let after = trial.state;
+        if trial.origin.is_race() {
+            *self.race_counts.of(before) -= 1;
+            *self.race_counts.of(after) += 1;
+        }
         *self.counts.of(before) -= 1;
         *self.counts.of(after) += 1;
     }

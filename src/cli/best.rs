@@ -11,6 +11,7 @@ use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::named_study;
 use super::trial_json::{NoteJson, TrialJson, VERSION};
+use super::winner::{self, Runs, RunsJson};
 use crate::checkpoint::Checkpoint;
 use crate::device::Device;
 use crate::export::recipe;
@@ -57,6 +58,8 @@ struct BestTrialJson {
     checkpoint: Option<String>,
     tags: Vec<String>,
     notes: Vec<NoteJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs: Option<RunsJson>,
 }
 
 /// Prints the best trial.
@@ -82,12 +85,16 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
         let failure = Failure::new(Exit::NoCompletedTrial, format!("no trial of `{}` is complete yet", one_line(&study.spec.name)));
         return Err(failure.help("`hpsearch trials` shows where they stand"));
     };
+    let runs = winner::view(&reader, &study)?.as_ref().and_then(winner::runs);
     let step = value_step(&study.spec, &trial);
     let reports = reader.reports(study.id, trial.number)?;
     let metrics: Metrics = reports.into_iter().filter(|(_, at, _)| Some(*at) == step).map(|(name, _, value)| (name, value)).collect();
     match OutputForm::from(arguments.json) {
-        OutputForm::Json => console.json(&Answer { version: VERSION, study: &study.spec.name, trial: json(&trial, metrics, step) })?,
-        OutputForm::Text => print(&study, &trial, &metrics, step, console)?,
+        OutputForm::Json => {
+            let trial = BestTrialJson { runs: runs.as_ref().map(RunsJson::from), ..json(&trial, metrics, step) };
+            console.json(&Answer { version: VERSION, study: &study.spec.name, trial })?;
+        }
+        OutputForm::Text => print(&study, &trial, &metrics, step, runs.as_ref(), console)?,
     }
     Ok(Exit::Done)
 }
@@ -105,17 +112,46 @@ pub fn checkpoint_of_value(trial: &Trial, step: Option<u64>) -> Option<&Checkpoi
 fn json(trial: &Trial, metrics: Metrics, step: Option<u64>) -> BestTrialJson {
     let TrialJson { number, state, value, last_value, last_step, params, device, seconds, attempts, reason, tags, notes } = TrialJson::from(trial);
     let checkpoint = checkpoint_of_value(trial, step).map(|checkpoint| checkpoint.path.display().to_string());
-    BestTrialJson { number, state, value, last_value, last_step, params, device, seconds, attempts, reason, metrics, checkpoint, tags, notes }
+    BestTrialJson {
+        number,
+        state,
+        value,
+        last_value,
+        last_step,
+        params,
+        device,
+        seconds,
+        attempts,
+        reason,
+        metrics,
+        checkpoint,
+        tags,
+        notes,
+        runs: None,
+    }
 }
 
 /// Parameters as TOML; everything else as comments, so that the output is a TOML file.
-fn print(study: &StudySummary, trial: &Trial, metrics: &Metrics, step: Option<u64>, console: &mut Console) -> Result<(), Failure> {
+fn print(
+    study: &StudySummary,
+    trial: &Trial,
+    metrics: &Metrics,
+    step: Option<u64>,
+    runs: Option<&Runs>,
+    console: &mut Console,
+) -> Result<(), Failure> {
     let spec = &study.spec;
     let value = trial.value.map_or_else(String::new, number);
     let at = step.map_or_else(String::new, |step| format!(" at {} {step}", spec.step.as_str()));
     let spent = duration(micros(trial.busy_micros));
     let out = &mut console.out;
     writeln!(out, "# trial {} of {}: {} {value}{at}, {spent}", trial.number, one_line(&spec.name), one_line(&spec.objective().metric))?;
+    if let Some(runs) = runs {
+        writeln!(out, "# {}", runs.in_words())?;
+        for (name, value) in runs.test.iter().flat_map(Metrics::iter) {
+            writeln!(out, "# {} {} on the test split, measured once", one_line(name), number(value))?;
+        }
+    }
     let others: BTreeMap<&str, f64> = metrics.iter().filter(|(name, _)| *name != spec.objective().metric).collect();
     for (name, value) in others {
         writeln!(out, "# {} {}", one_line(name), number(value))?;

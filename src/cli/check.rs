@@ -56,7 +56,7 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
     writeln!(console.out, "with      sampler {}, pruner {}", spec.sampler.name, spec.pruner.name)?;
     let devices: Vec<String> = places.iter().map(|slot| slot.device.to_string()).collect();
     writeln!(console.out, "on        {} ({})", count(places.len() as u64, "slot"), devices.join(", "))?;
-    for line in prepare_data(&spec, console)? {
+    for line in prepare_data(&spec, console)?.findings {
         writeln!(console.out, "data      {line}")?;
     }
     writeln!(console.out, "forecast  {}", ahead(&spec, places.len(), console)?)?;
@@ -78,7 +78,7 @@ fn ahead(spec: &StudySpec, slots: usize, console: &Console) -> Result<String, Fa
     // It may be run on other slots than before.
     let used = Used { slots, ..reader.used(known.id)? };
     let running = if ls::state(&summary) == StudyState::Running { Running::Yes } else { Running::No };
-    let forecast = look_ahead(&spec, summary.counts, ls::elapsed(&reader, &summary)?, used, runner::now(), running);
+    let forecast = look_ahead(&spec, summary.search_counts(), ls::elapsed(&reader, &summary)?, used, runner::now(), running);
     let parts = parts(&forecast);
     if parts.is_empty() {
         return Ok(before_the_first(&spec));
@@ -86,9 +86,18 @@ fn ahead(spec: &StudySpec, slots: usize, console: &Console) -> Result<String, Fa
     Ok(format!("{} (from the {} of the store)", parts.join("; "), count(summary.counts.total(), "trial")))
 }
 
-/// Has the data read, checked and tokenised once, before any trial needs it; what was found.
-pub fn prepare_data(spec: &StudySpec, console: &Console) -> Result<Vec<String>, Failure> {
-    let Program::Trainer { arguments, data } = &spec.program else { return Ok(Vec::new()) };
+/// Data that is ready for trials.
+#[derive(Clone, Debug, Default)]
+pub struct PreparedData {
+    /// What was found in it.
+    pub findings: Vec<String>,
+    /// Where it lies, with its tokenizer.
+    pub directory: Option<PathBuf>,
+}
+
+/// Has the data read, checked and tokenised once, before any trial needs it.
+pub fn prepare_data(spec: &StudySpec, console: &Console) -> Result<PreparedData, Failure> {
+    let Program::Trainer { arguments, data } = &spec.program else { return Ok(PreparedData::default()) };
     // What is searched is given by the middle of its range: the tokenizer's arguments may be among it.
     let Ok(middle) = spec.space.assemble::<Infallible>(&Params::new(), |dimension, _| Ok(dimension.distribution.from_unit(0.5)));
     let mut values = arguments.clone();
@@ -101,7 +110,8 @@ pub fn prepare_data(spec: &StudySpec, console: &Console) -> Result<Vec<String>, 
     let answer = answer?;
     let answer = answer.unwrap_or_default();
     let findings = answer.get("findings").and_then(serde_json::Value::as_array).cloned().unwrap_or_default();
-    Ok(findings.iter().filter_map(|finding| finding.get("message")?.as_str().map(str::to_owned)).collect())
+    let directory = answer.get("directory").and_then(serde_json::Value::as_str).map(PathBuf::from);
+    Ok(PreparedData { findings: findings.iter().filter_map(|finding| finding.get("message")?.as_str().map(str::to_owned)).collect(), directory })
 }
 
 impl From<SlotsError> for Failure {

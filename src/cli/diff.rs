@@ -11,6 +11,7 @@ use super::OutputForm;
 use super::best::value_step;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
+use super::lineage::{self, MadeJson};
 use super::logs::unknown_trial;
 use super::named_study;
 use super::trial_json::{TrialJson, VERSION};
@@ -58,6 +59,7 @@ struct TrialsAnswer<'a> {
     study: &'a str,
     trials: [TrialJson; 2],
     metrics: [Metrics; 2],
+    lineage: [Option<MadeJson>; 2],
     different: Vec<DifferenceJson>,
 }
 
@@ -108,6 +110,8 @@ pub fn diff(arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Fa
 struct Side {
     trial: Trial,
     metrics: Metrics,
+    made: Vec<lineage::Made>,
+    facts: Vec<(String, String)>,
 }
 
 fn trials(study: Option<&str>, numbers: [TrialNumber; 2], arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Failure> {
@@ -118,7 +122,8 @@ fn trials(study: Option<&str>, numbers: [TrialNumber; 2], arguments: &DiffArgume
         let step = value_step(&study.spec, &trial);
         let reports = reader.reports(study.id, number)?;
         let metrics = reports.into_iter().filter(|(_, at, _)| Some(*at) == step).map(|(name, _, value)| (name, value)).collect();
-        Ok(Side { trial, metrics })
+        let made = lineage::of_trial(&reader, study.id, number)?;
+        Ok(Side { facts: lineage::facts(&study, &trial, &made), made, trial, metrics })
     };
     let sides = [side(numbers[0])?, side(numbers[1])?];
     match OutputForm::from(arguments.json) {
@@ -127,6 +132,7 @@ fn trials(study: Option<&str>, numbers: [TrialNumber; 2], arguments: &DiffArgume
             study: &study.spec.name,
             trials: [TrialJson::from(&sides[0].trial), TrialJson::from(&sides[1].trial)],
             different: different(&sides),
+            lineage: [sides[0].made.last().map(MadeJson::from), sides[1].made.last().map(MadeJson::from)],
             metrics: sides.map(|side| side.metrics),
         })?,
         OutputForm::Text => print(&study, &sides, arguments.changed, console)?,
@@ -150,7 +156,30 @@ fn different([one, other]: &[Side; 2]) -> Vec<DifferenceJson> {
             found.push(DifferenceJson { kind: "metric", values, name });
         }
     }
+    for (name, values) in lineage_differences([one, other]) {
+        found.push(DifferenceJson {
+            kind: "lineage",
+            values: values.map(|value| value.map_or(serde_json::Value::Null, serde_json::Value::String)),
+            name,
+        });
+    }
     found
+}
+
+/// What the last attempts of two trials depend on and do not have in common.
+fn lineage_differences([one, other]: [&Side; 2]) -> Vec<(String, [Option<String>; 2])> {
+    let of = |side: &Side, name: &str| -> Option<String> {
+        let texts: Vec<&str> = side.facts.iter().filter(|(title, _)| title == name).map(|(_, text)| text.as_str()).collect();
+        (!texts.is_empty()).then(|| texts.join("; "))
+    };
+    let mut names: Vec<&String> = Vec::new();
+    for (name, _) in one.facts.iter().chain(&other.facts) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let both = names.into_iter().map(|name| (name.clone(), [of(one, name), of(other, name)]));
+    both.filter(|(_, values)| values[0] != values[1]).collect()
 }
 
 fn names<'a>(one: impl Iterator<Item = &'a str>, other: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
@@ -203,6 +232,25 @@ fn print(study: &StudySummary, sides: &[Side; 2], only_changed: bool, console: &
     } else {
         writeln!(console.out)?;
         console.table(&columns("parameter", &titles, params))?;
+    }
+    print_lineage(sides, console)
+}
+
+/// What the trials do not have in common of code, machine, program and data; their seeds always differ, and say least.
+fn print_lineage(sides: &[Side; 2], console: &mut Console) -> Result<(), Failure> {
+    let differences = lineage_differences([&sides[0], &sides[1]]);
+    let telling: Vec<_> = differences.into_iter().filter(|(name, _)| name != "seed").collect();
+    if telling.is_empty() {
+        writeln!(console.out, "\nthe lineage is the same, but for the seeds: code, machine, program, data")?;
+        return Ok(());
+    }
+    writeln!(console.out, "\nlineage")?;
+    for (name, values) in telling {
+        for (index, (side, value)) in sides.iter().zip(values).enumerate() {
+            let title = if index == 0 { name.as_str() } else { "" };
+            let begin = format!("{title:<14}trial {}: ", side.trial.number);
+            console.hanging(&begin, 16, &one_line(&value.unwrap_or_else(|| "none".to_owned())))?;
+        }
     }
     Ok(())
 }

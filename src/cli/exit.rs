@@ -27,6 +27,8 @@ pub enum Exit {
     Store,
     /// The study file changed in a way that must be agreed to.
     StudyChanged,
+    /// What is stored is not what is decided now.
+    Differs,
     /// SIGINT; can be resumed.
     Interrupted,
     /// SIGTERM; can be resumed.
@@ -44,6 +46,7 @@ impl Exit {
             Exit::FailureLimit => 4,
             Exit::Store => 5,
             Exit::StudyChanged => 6,
+            Exit::Differs => 7,
             Exit::Interrupted => 130,
             Exit::Terminated => 143,
         }

@@ -186,6 +186,9 @@ fn json<'a>(study: &'a StudySummary, trial: &Trial, story: &Story, comparison: O
         Origin::Sampled(sampler) => OriginJson { kind: "sampled", sampler: Some(sampler.clone()), entry: None },
         Origin::Enqueued(entry) => OriginJson { kind: "enqueued", sampler: None, entry: Some(*entry) },
         Origin::Asked => OriginJson { kind: "asked", sampler: None, entry: None },
+        Origin::Replicate(_) => OriginJson { kind: "replicate", sampler: None, entry: None },
+        Origin::Repeat(_) => OriginJson { kind: "repeat", sampler: Some(study.spec.sampler.name.clone()), entry: None },
+        Origin::Race { .. } => OriginJson { kind: "race", sampler: None, entry: None },
     };
     let proposed = story.proposal.as_ref().map(|proposal| ProposedJson {
         at: instant(proposal.at),
@@ -298,6 +301,9 @@ fn by(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
         }
         Origin::Enqueued(entry) => format!("by the study file: its `[[enqueue]]` entry {entry}"),
         Origin::Asked => "by hand, with `hpsearch enqueue`".to_owned(),
+        Origin::Replicate(of) => format!("as another run of trial {of}, on another seed (study.replicates)"),
+        Origin::Repeat(of) => format!("by sampler {}, which proposed trial {of} again (study.duplicates)", spec.sampler.name),
+        Origin::Race { of, round, .. } => format!("for round {} of the race: trial {of} on a fresh seed (study.race)", round + 1),
     };
     let at = story.proposal.as_ref().map(|proposal| format!(", on {}", moment(proposal.at))).unwrap_or_default();
     one_line(&format!("{by}{at}"))

@@ -9,15 +9,17 @@ use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::named_study;
 use super::waiting::Waiting;
+use super::winner;
 use crate::config::full_trial;
+use crate::event::Event;
 use crate::export::{self, ExportError, Exported, Recipe};
 use crate::metric::Metrics;
 use crate::paths;
 use crate::pruners;
 use crate::reporters::wording::number;
-use crate::runner::errand;
 use crate::runner::process::own_program;
-use crate::storage::{StorageReader, StudySummary};
+use crate::runner::{self, errand};
+use crate::storage::{Storage, StorageReader, StoredStudy, StudySummary};
 use crate::study::{Milestones, Program, StudySpec};
 use crate::trial::{Trial, TrialNumber};
 use crate::wire::Job;
@@ -69,7 +71,7 @@ pub fn export_trial(
     }
     let reports = reader.reports(study.id, wanted)?;
     let mut metrics: Metrics = reports.into_iter().filter(|(_, at, _)| Some(*at) == step).map(|(name, _, value)| (name, value)).collect();
-    metrics.0.extend(measure_on_test(spec, &trial, checkpoint.as_deref(), console)?.0);
+    metrics.0.extend(test_metrics(reader, study, &trial, checkpoint.as_deref(), console)?.0);
     let recipe = Recipe::of(spec, &trial, step, milestones(spec))?;
     let exported = Exported { spec, trial: &trial, checkpoint: checkpoint.as_deref(), step, metrics, recipe };
     export::write(&exported, directory)?;
@@ -81,6 +83,42 @@ pub fn export_trial(
     if matches!(spec.program, Program::Trainer { .. }) {
         console.say(&format!("`{} {} \"some text\"` uses it", exported.recipe.verb(), shown(directory)));
     }
+    Ok(())
+}
+
+/// The test split is measured once: of the winner of a race it was when that was over.
+fn test_metrics(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: &Trial,
+    checkpoint: Option<&Path>,
+    console: &Console,
+) -> Result<Metrics, Failure> {
+    let race = winner::view(reader, study)?.and_then(|view| view.race);
+    let measured = race.as_ref().and_then(|race| race.winner()).filter(|winner| winner.trial == trial.number).and_then(|winner| winner.test.clone());
+    match measured {
+        Some(measured) => Ok(measured),
+        None => measure_on_test(&study.spec, trial, checkpoint, console),
+    }
+}
+
+/// Measures the winner of the study's race on the test split, if that was not done, and writes it down.
+pub fn test_winner(store: &mut dyn Storage, study: &StoredStudy, console: &Console) -> Result<(), Failure> {
+    if study.spec.race == 0 {
+        return Ok(());
+    }
+    let view = store.view(study.id)?;
+    let Some(winner) = view.race.as_ref().and_then(|race| race.winner()).filter(|winner| winner.test.is_none()) else { return Ok(()) };
+    let Some(trial) = view.trial(winner.trial) else { return Ok(()) };
+    let checkpoint = checkpoint_of_value(trial, value_step(&study.spec, trial)).map(|checkpoint| checkpoint.path.clone());
+    let metrics = measure_on_test(&study.spec, trial, checkpoint.as_deref(), console)?;
+    if metrics.iter().next().is_none() {
+        return Ok(());
+    }
+    let lease = runner::take_lease(store, study)?;
+    let written = store.append(&lease, runner::now(), &[Event::WinnerTested { trial: winner.trial, metrics }]);
+    store.release(&lease)?;
+    written?;
     Ok(())
 }
 

@@ -299,6 +299,9 @@ fn origin(origin: &Origin) -> String {
         Origin::Sampled(sampler) => sampler.clone(),
         Origin::Enqueued(_) => "enqueued".to_owned(),
         Origin::Asked => "asked".to_owned(),
+        Origin::Replicate(_) => "replicate".to_owned(),
+        Origin::Repeat(_) => "repeat".to_owned(),
+        Origin::Race { .. } => "race".to_owned(),
     }
 }
 

@@ -88,7 +88,7 @@ pub fn elapsed(reader: &dyn StorageReader, study: &StudySummary) -> Result<Durat
 fn columns(studies: &[StudySummary], spent: Vec<String>) -> Vec<Column> {
     let cells = |cell: &dyn Fn(&StudySummary) -> String| studies.iter().map(cell).collect::<Vec<_>>();
     let trials = |study: &StudySummary| {
-        let progress = Progress::new(&study.spec, study.counts, Duration::ZERO, Duration::ZERO);
+        let progress = Progress::new(&study.spec, study.search_counts(), Duration::ZERO, Duration::ZERO);
         progress.of.map_or_else(|| progress.done.to_string(), |of| format!("{}/{of}", progress.done))
     };
     vec![

@@ -3,7 +3,7 @@
 use super::exit::Failure;
 
 /// Verbs of later steps. The command line does not know them; asked for one, it says so.
-pub const LATER: &[&str] = &["report", "track", "gc", "verify"];
+pub const LATER: &[&str] = &["report", "track", "gc"];
 
 /// The refusal.
 pub fn refusal(verb: &str) -> Failure {

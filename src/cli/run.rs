@@ -11,7 +11,8 @@ use signal_hook::consts::SIGTERM;
 use super::check::prepare_data;
 use super::console::{Console, Talk, life, shown};
 use super::exit::{Exit, Failure};
-use super::export::export_trial;
+use super::export::{export_trial, test_winner};
+use super::winner;
 use super::{DEFAULT_STORE, starter, warm_start};
 use crate::config::{self, ChangeClass, Look};
 use crate::engine::{Input, Outcome};
@@ -21,6 +22,7 @@ use crate::reporters::{Reporter, reporter};
 use crate::runner::process::{ProcessLauncher, own_program};
 use crate::runner::signals::SignalWatch;
 use crate::runner::slots::{Machine, slots};
+use crate::runner::surroundings::look_around;
 use crate::runner::{self, Runner, RunnerError};
 use crate::storage::sqlite::{SqliteReader, SqliteStore};
 use crate::storage::{Storage, StorageReader, StoredStudy};
@@ -102,7 +104,8 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         return Ok(exit);
     }
     warm_start::settle(&mut spec, known.as_ref().map(|known| &known.spec), &store, console)?;
-    for line in prepare_data(&spec, console)? {
+    let prepared = prepare_data(&spec, console)?;
+    for line in &prepared.findings {
         if known.is_none() || console.talk == Talk::Verbose {
             console.say(&format!("data: {line}"));
         }
@@ -111,18 +114,19 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     if arguments.resume && store.summary(study.id)?.paused.is_some() {
         store.request(study.id, runner::now(), &Request::ResumeStudy)?;
     }
+    let found = look_around(&spec, prepared.directory.as_deref());
     let launcher = ProcessLauncher::new(own_program(), Arc::new(spec.clone()), path.clone());
     // Orphans of a supervisor that is killed become ours to kill, wherever they fled to.
     let _refused_by_old_kernels = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let (outcome, signal) = if arguments.plain || arguments.events || arguments.no_tui || console.talk == Talk::Quiet || !on_terminal() {
-        let mut runner = Runner::start(&mut store, &study, places, Box::new(launcher), &path)?;
+        let mut runner = Runner::start(&mut store, &study, places, Box::new(launcher), &path)?.describe(found)?;
         if let Some(reporter) = lines(arguments, console.talk) {
             runner.report_to(reporter, Box::new(io::stdout()));
         }
         let signals = SignalWatch::start(runner.inputs()).map_err(|source| RunnerError::System { doing: "listen for signals", source })?;
         (runner.run()?, signals.received())
     } else {
-        on_screen(store, &study, console, |store| Runner::start(store, &study, places, Box::new(launcher), &path))?
+        on_screen(store, &study, console, |store| Runner::start(store, &study, places, Box::new(launcher), &path)?.describe(found))?
     };
     conclude(&outcome, signal, &study, &file, arguments, console)
 }
@@ -290,6 +294,12 @@ fn conclude(
     }
     match outcome {
         Outcome::Finished(_) => {
+            if let Err(failure) = test_winner(&mut SqliteStore::open(&console.store)?, study, console) {
+                console.say(&format!("the winner was not measured on the test split; `hpsearch export` tries again: {failure}"));
+            }
+            if let Some(race) = winner::view(&reader, &summary)?.as_ref().and_then(winner::race) {
+                console.say(&format!("race: {race}"));
+            }
             if let (true, Some(directory)) = (study.spec.export.on_finish, &study.spec.export.dir) {
                 export_trial(&reader, &summary, None, directory, console)?;
             } else if summary.best.is_some() {

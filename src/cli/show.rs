@@ -1,4 +1,6 @@
-//! `hpsearch show`: a study in words: what is searched, by whom, until when, and how far it is.
+//! `hpsearch show`: a study in words: what is searched, by whom, until when, how far it is, and where its results come from.
+
+mod trial;
 
 use std::io::Write;
 use std::time::Duration;
@@ -9,29 +11,51 @@ use serde::Serialize;
 use super::OutputForm;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
+use super::lineage;
 use super::ls::{elapsed, state};
 use super::named_study;
 use super::trial_json::{BestJson, CountsJson, VERSION};
+use super::trial_words;
+use super::winner::{self, RunsJson};
 use crate::forecast::{Forecast, Span};
+use crate::lineage::Lineage;
 use crate::metric::Number;
 use crate::paths::files_directory;
+use crate::race::Race;
 use crate::reporters::ahead::{self, Running, look_ahead};
 use crate::reporters::table::{Align, Column};
 use crate::reporters::wording::{StudyState, bytes, count, duration, number, one_line, param};
 use crate::runner;
 use crate::samplers::{self, Situation};
 use crate::space::{Dimension, Distribution, Scale};
-use crate::storage::{StorageReader, StudySummary};
-use crate::study::{Count, PolicySpec, Program, StudySpec, ValueRule};
+use crate::storage::{StorageReader, StoredRunner, StudySummary};
+use crate::study::{Count, Duplicates, PolicySpec, Program, StudySpec, ValueRule};
 use crate::time::Timestamp;
 use crate::trial::{TrialNumber, TrialState};
+use crate::view::StudyView;
+use trial::Form;
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch show digits
+  hpsearch show digits 7             one trial, and where its results come from
+  hpsearch show digits 7 --changes   the code's changes since its commit
+
+Of a run are kept: commit and changes (256 KiB), command line, host, system,
+processor, GPUs, version and digest of hpsearch, digests of the data and of
+the command's files. The environment is not kept: secrets belong there, not
+on the command line.";
 
 /// What `hpsearch show` is told.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  hpsearch show digits")]
+#[command(after_help = EXAMPLES, override_usage = "hpsearch show [OPTIONS] [STUDY] [TRIAL]")]
 pub struct ShowArguments {
-    /// The study's name or file
-    pub study: Option<String>,
+    /// The study's name or file, and a trial of it
+    #[arg(value_name = "STUDY, TRIAL", num_args = 0..=2)]
+    pub words: Vec<String>,
+    /// Print what was changed in the code since the trial's commit, as a patch
+    #[arg(long)]
+    pub changes: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -45,6 +69,10 @@ struct Answer<'a> {
     finished: Option<&'a str>,
     trials: CountsJson,
     best: Option<BestJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs: Option<RunsJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    race: Option<&'a Race>,
     seconds: f64,
     device_hours: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,6 +80,7 @@ struct Answer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     forecast: Option<ForecastJson>,
     specification: &'a StudySpec,
+    lineage: Option<&'a Lineage>,
 }
 
 /// What is ahead of the study: each the likely value, and a range around it.
@@ -88,10 +117,20 @@ struct Effort {
 /// Prints the study.
 pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
-    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let named = trial_words::read(&arguments.words)?;
+    let study = named_study::find(&reader, named.study.as_deref())?;
+    let form = OutputForm::from(arguments.json);
+    match (named.trials.as_slice(), arguments.changes) {
+        ([], false) => {}
+        ([trial], changes) => return trial::show(&reader, &study, *trial, if changes { Form::Changes } else { Form::Whole(form) }, console),
+        ([], true) => return Err(Failure::usage("`--changes` is about a trial").help("write `hpsearch show STUDY 7 --changes`")),
+        _ => return Err(Failure::usage("one trial is shown at a time").help("`hpsearch trials` lists several, `hpsearch diff` compares two")),
+    }
     let state = state(&study);
     let effort = effort(&reader, &study, state)?;
-    match OutputForm::from(arguments.json) {
+    let view = winner::view(&reader, &study)?;
+    let runners = reader.runners(study.id)?;
+    match form {
         OutputForm::Json => console.json(&Answer {
             version: VERSION,
             study: &study.spec.name,
@@ -99,13 +138,16 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
             finished: study.finished.as_deref(),
             trials: study.counts.into(),
             best: study.best.map(|(number, value)| BestJson { number: number.0, value: Number(value) }),
+            runs: view.as_ref().and_then(winner::runs).as_ref().map(RunsJson::from),
+            race: view.as_ref().and_then(|view| view.race.as_ref()),
             seconds: effort.elapsed.as_secs_f64(),
             device_hours: effort.device_time.as_secs_f64() / 3600.0,
             cost: study.spec.budget.price_of(effort.device_time),
             forecast: effort.forecast.as_ref().map(ForecastJson::from),
             specification: &study.spec,
+            lineage: runners.last().and_then(|runner| runner.lineage.as_ref()),
         })?,
-        OutputForm::Text => print(&study, state, &effort, console)?,
+        OutputForm::Text => print(&study, state, &effort, &Behind { view: view.as_ref(), runners: &runners }, console)?,
     }
     Ok(Exit::Done)
 }
@@ -114,11 +156,17 @@ fn effort(reader: &dyn StorageReader, study: &StudySummary, state: StudyState) -
     let (elapsed, used, now) = (elapsed(reader, study)?, reader.used(study.id)?, runner::now());
     let running = if state == StudyState::Running { Running::Yes } else { Running::No };
     let device_time = if running == Running::Yes { used.device_time(now) } else { used.busy };
-    let forecast = (state != StudyState::Finished).then(|| look_ahead(&study.spec, study.counts, elapsed, used, now, running));
+    let forecast = (state != StudyState::Finished).then(|| look_ahead(&study.spec, study.search_counts(), elapsed, used, now, running));
     Ok(Effort { elapsed, device_time, forecast })
 }
 
-fn print(study: &StudySummary, state: StudyState, effort: &Effort, console: &mut Console) -> Result<(), Failure> {
+/// What the figures of a study rest on.
+struct Behind<'a> {
+    view: Option<&'a StudyView>,
+    runners: &'a [StoredRunner],
+}
+
+fn print(study: &StudySummary, state: StudyState, effort: &Effort, behind: &Behind<'_>, console: &mut Console) -> Result<(), Failure> {
     let spec = &study.spec;
     let objective = spec.objective();
     writeln!(console.out, "{}: {} {}", one_line(&spec.name), objective.direction.as_str(), one_line(&objective.metric))?;
@@ -128,9 +176,32 @@ fn print(study: &StudySummary, state: StudyState, effort: &Effort, console: &mut
     writeln!(console.out)?;
     for (title, text) in how_far(study, state, effort).into_iter().chain(rules(study, console)) {
         console.fact(title, &text)?;
+        if let (true, Some(view)) = (title == "best", behind.view) {
+            several_runs(view, console)?;
+        }
     }
     writeln!(console.out)?;
+    if !behind.runners.is_empty() {
+        lineage::print_study(behind.runners, console)?;
+        writeln!(console.out)?;
+    }
     console.table(&space_columns(spec.space.dimensions()))
+}
+
+/// The runs behind the best value, and the race.
+fn several_runs(view: &StudyView, console: &mut Console) -> Result<(), Failure> {
+    let runs = winner::runs(view);
+    if let Some(runs) = &runs {
+        console.fact("runs", &runs.in_words())?;
+    }
+    if let Some(race) = winner::race(view) {
+        console.fact("race", &race)?;
+    }
+    if let Some(test) = runs.and_then(|runs| runs.test) {
+        let metrics: Vec<String> = test.iter().map(|(name, value)| format!("{} {}", one_line(name), number(value))).collect();
+        console.fact("test", &format!("{}, measured once", metrics.join(", ")))?;
+    }
+    Ok(())
 }
 
 fn how_far(study: &StudySummary, state: StudyState, effort: &Effort) -> Vec<(&'static str, String)> {
@@ -183,6 +254,23 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
         ("checkpoints", format!("{keep}{most}, in {}", one_line(&shown(&files_directory(spec, &console.store))))),
         ("seed", spec.seed.to_string()),
     ]
+    .into_iter()
+    .chain(comparison(spec).map(|text| ("comparison", text)))
+    .collect()
+}
+
+/// How configurations are compared, where it is not by one run each.
+fn comparison(spec: &StudySpec) -> Option<String> {
+    let parts: Vec<String> = [
+        (spec.replicates > 1).then(|| format!("{} runs of each configuration that completes", spec.replicates)),
+        (spec.race > 0).then(|| format!("a race of the best {} at the end", spec.race)),
+        (spec.duplicates == Duplicates::Replicate).then(|| "a point proposed again is another run of it".to_owned()),
+        spec.deterministic.then(|| "decisions do not depend on who is faster".to_owned()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 fn clock(spec: &StudySpec) -> &'static str {

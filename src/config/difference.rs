@@ -96,8 +96,11 @@ fn study(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
     changes.compare("study.value", ChangeClass::NeedsFork, written(&json(&old.value)), written(&json(&new.value)));
     changes.compare("study.step", ChangeClass::NeedsFork, written(&json(&old.step)), written(&json(&new.step)));
     changes.compare("study.seed", ChangeClass::NeedsFork, Some(old.seed.to_string()), Some(new.seed.to_string()));
-    // The contract does not name it; like the sampler it decides which points are proposed.
+    // The contract does not name these; like the sampler they decide which points are proposed and run.
     changes.compare("study.duplicates", ChangeClass::NeedsAccept, written(&json(&old.duplicates)), written(&json(&new.duplicates)));
+    changes.compare("study.deterministic", ChangeClass::NeedsAccept, Some(old.deterministic.to_string()), Some(new.deterministic.to_string()));
+    changes.compare("study.replicates", ChangeClass::NeedsAccept, Some(old.replicates.to_string()), Some(new.replicates.to_string()));
+    changes.compare("study.race", ChangeClass::Free, Some(old.race.to_string()), Some(new.race.to_string()));
 }
 
 fn budget(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {

@@ -61,8 +61,6 @@ pub enum KeyStatus {
     Taken,
     /// It is promised; the words say what to do until then.
     NotYet(&'static str),
-    /// It is promised; only its default may be written today.
-    OnlyDefault(&'static str),
 }
 
 /// One key of a table.
@@ -125,11 +123,6 @@ impl Key {
         self.status = KeyStatus::NotYet(instead);
         self
     }
-
-    const fn only_default(mut self, instead: &'static str) -> Key {
-        self.status = KeyStatus::OnlyDefault(instead);
-        self
-    }
 }
 
 const fn word(accepted: &'static [&'static str]) -> KeyKind {
@@ -155,12 +148,10 @@ const STUDY: &[Key] = &[
     key("value", word(&["best", "last"]), "\"best\"", "which report of a trial is its value"),
     key("step", word(&["epoch", "step", "samples"]), "\"epoch\"", "the clock of reports and rungs"),
     key("seed", KeyKind::Whole { min: 0, max: i64::MAX }, "0", "root of all random streams"),
-    key("duplicates", KeyKind::Word { accepted: &["skip", "allow"], later: &["replicate"] }, "\"skip\"", "what to do with a proposal that was tried"),
-    key("deterministic", KeyKind::Flag, "false", "whether several slots give the same study every time")
-        .only_default("with one slot (`[devices] trials_per_device = 1` on one device) a study repeats exactly today"),
-    key("replicates", KeyKind::Whole { min: 1, max: 1_000 }, "1", "runs of each configuration")
-        .only_default("to repeat a configuration, run the study again with another `seed` and another `name`"),
-    key("race", KeyKind::Whole { min: 0, max: 1_000 }, "0", "how many of the best are run again with other seeds").only_default(LEAVE_OUT),
+    key("duplicates", word(&["skip", "replicate", "allow"]), "\"skip\"", "what to do with a proposal that was tried"),
+    key("deterministic", KeyKind::Flag, "false", "whether several slots give the same study every time"),
+    key("replicates", KeyKind::Whole { min: 1, max: 1_000 }, "1", "runs of each configuration that completes, each on a seed of its own"),
+    key("race", KeyKind::Whole { min: 0, max: 1_000 }, "0", "how many of the best are run again on fresh seeds at the end"),
     key("objective", KeyKind::Objectives, "", "objectives, instead of `metric` and `direction`"),
 ];
 

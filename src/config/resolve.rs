@@ -6,6 +6,7 @@ use super::command;
 use super::constraint;
 use super::diagnostic::{Diagnostic, Place};
 use super::enqueue;
+use super::honest;
 use super::keys::{self, Contents, Key, TABLES};
 use super::policies::{self, Chosen, Kind};
 use super::section::{Section, not_yet};
@@ -68,7 +69,14 @@ pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<
             _ => StepClock::Epoch,
         },
         seed: study.whole("seed").unwrap_or(0),
-        duplicates: if study.text("duplicates") == Some("allow") { Duplicates::Allow } else { Duplicates::Skip },
+        duplicates: match study.text("duplicates") {
+            Some("allow") => Duplicates::Allow,
+            Some("replicate") => Duplicates::Replicate,
+            _ => Duplicates::Skip,
+        },
+        deterministic: study.is_set("deterministic"),
+        replicates: study.whole("replicates").unwrap_or(1),
+        race: study.whole("race").unwrap_or(0),
         budget: read_budget(&budget),
         enqueue,
         constraints,
@@ -85,6 +93,7 @@ pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<
         ["trials", "time", "target", "device_hours", "cost"].iter().all(|key| budget.lacks(key)) && (budget.place.is_some() || file.lacks("budget"));
     check_sampler(&spec, &sampler, unlimited.then_some(&budget), problems);
     check_pruner(&spec, &pruner, problems);
+    honest::check(&spec, &budget, problems);
     Some(spec)
 }
 

@@ -60,10 +60,7 @@ fn keys_of(keys: &[Key]) -> Map<String, Json> {
 
 fn key_of(key: &Key) -> Json {
     let default = serde_json::from_str::<Json>(key.default).ok();
-    let mut schema = match (key.status, &default) {
-        (KeyStatus::OnlyDefault(_), Some(default)) => json!({ "const": default }),
-        _ => kind(key.kind),
-    };
+    let mut schema = kind(key.kind);
     schema["description"] = key.summary.into();
     if let Some(default) = default {
         schema["default"] = default;

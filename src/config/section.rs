@@ -123,19 +123,7 @@ fn check(path: &str, key: &Key, entry: &Entry) -> Result<(), Box<Diagnostic>> {
     if let KeyStatus::NotYet(instead) = key.status {
         return Err(Box::new(not_yet(entry.place, &format!("`{name}`"), instead)));
     }
-    check_kind(&name, key, &entry.value)?;
-    if let KeyStatus::OnlyDefault(instead) = key.status
-        && written(&entry.value) != key.default
-    {
-        let problem = not_yet(entry.value.place, &format!("`{name} = {}`", entry.value.to_json()), instead);
-        return Err(Box::new(problem));
-    }
-    Ok(())
-}
-
-/// The value as the table of keys writes defaults.
-fn written(node: &Node) -> String {
-    node.to_json().to_string()
+    check_kind(&name, key, &entry.value)
 }
 
 /// An error for something the contract promises.

@@ -205,9 +205,8 @@ impl Engine {
         let whole = self.spec.space.assemble(fixed, |_, _| Err(()));
         let params = match whole {
             Ok(params) => params,
-            Err(()) => self.draw(number, Some(fixed))?.ok_or("the sampler has no further values: give one for each parameter")?.0,
+            Err(()) => self.draw(Some(fixed))?.ok_or("the sampler has no further values: give one for each parameter")?.params,
         };
-        self.seen.insert(params.fingerprint());
         self.emit(Event::TrialCreated { trial: number, params: params.clone(), origin: Origin::Asked });
         self.reopen(format!("trial {number} was enqueued"));
         Ok(self.when(format!("trial {number} is queued: {params}")))
@@ -373,6 +372,9 @@ impl Engine {
 
     /// A study that is over has something to do again.
     fn reopen(&mut self, reason: String) {
+        if matches!(self.phase, Phase::Racing(_)) {
+            self.phase = Phase::Searching;
+        }
         if self.view.finished.is_some() {
             self.emit(Event::StudyReopened { reason });
         }
@@ -383,7 +385,7 @@ impl Engine {
         match (&self.view.paused, &self.phase) {
             (Some(_), _) => format!("{done}; the study is paused, and goes on when it is resumed"),
             (None, Phase::Waiting | Phase::Draining(_) | Phase::Over) => format!("{done}; it starts when the study is run"),
-            (None, Phase::Searching) => done,
+            (None, Phase::Searching | Phase::Racing(_)) => done,
         }
     }
 

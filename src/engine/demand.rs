@@ -60,7 +60,8 @@ impl Engine {
     /// Those of [`Engine::new`].
     pub fn on_demand(spec: StudySpec, view: StudyView) -> Result<Self, EngineError> {
         let engine = Engine::new(spec, view, vec![own_slot(0)])?;
-        Ok(Engine { filling: Filling::OnDemand, ..engine })
+        // Whoever asks decides how many trials are out, and when each is told.
+        Ok(Engine { filling: Filling::OnDemand, window: None, ..engine })
     }
 
     /// Something to run for whoever asks: the effects hold one launch. Without one, there is nothing as long as the trials
@@ -111,6 +112,11 @@ impl Engine {
             self.end_if_idle();
         }
         std::mem::take(&mut self.effects)
+    }
+
+    /// Whether nothing is started unasked.
+    pub(super) fn fills_on_demand(&self) -> bool {
+        self.filling == Filling::OnDemand
     }
 
     /// Ends the run once it drains and nothing is out any more.

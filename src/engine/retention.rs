@@ -1,6 +1,7 @@
 //! Which checkpoints stay: what running and paused trials go on from, the best trials' best, and no more than fit.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::{Effect, Engine};
@@ -36,7 +37,9 @@ impl Rule {
     /// That of a study.
     pub fn of(spec: &StudySpec) -> Rule {
         let checkpoints = &spec.checkpoints;
-        Rule { keep_best: checkpoints.keep_best, max_disk: checkpoints.max_disk, value: spec.value, direction: spec.direction() }
+        // Any finalist of a race may win.
+        let keep_best = checkpoints.keep_best.map(|keep| if keep == 0 { 0 } else { keep.max(spec.race) });
+        Rule { keep_best, max_disk: checkpoints.max_disk, value: spec.value, direction: spec.direction() }
     }
 
     /// What need not stay of the checkpoints of `trials`: of a study, all that have some.
@@ -117,10 +120,10 @@ impl Rule {
         order
     }
 
-    /// Complete trials that have checkpoints, the best first.
+    /// Complete trials that have checkpoints, the best first. Runs that only measure a configuration are not exported.
     fn ranked<'a>(&self, trials: &[&'a Trial]) -> Vec<&'a Trial> {
-        let mut ranked: Vec<&Trial> =
-            trials.iter().copied().filter(|trial| trial.state == TrialState::Complete && !trial.checkpoints.is_empty()).collect();
+        let is_kept = |trial: &&Trial| trial.state == TrialState::Complete && trial.origin.is_judged() && !trial.checkpoints.is_empty();
+        let mut ranked: Vec<&Trial> = trials.iter().copied().filter(is_kept).collect();
         ranked.sort_by_key(|trial| (trial.violation.is_some(), Score::new(self.direction, trial.value.unwrap_or(f64::NAN))));
         ranked
     }
@@ -180,7 +183,8 @@ impl Engine {
     /// Drops all that the study does not need any more.
     pub(super) fn tidy(&mut self) {
         let rule = Rule::of(&self.spec);
-        let holding: Vec<&Trial> = self.holding.iter().filter_map(|number| self.view.trial(*number)).collect();
+        let holding: Vec<Cow<'_, Trial>> = self.with_means(self.holding.iter().filter_map(|number| self.view.trial(*number)));
+        let holding: Vec<&Trial> = holding.iter().map(Cow::as_ref).collect();
         if holding.is_empty() || rule.keep_best.is_none() && rule.max_disk.is_none() {
             return;
         }
@@ -192,6 +196,19 @@ impl Engine {
             self.emit(Event::DiskExceeded { bytes, limit });
         }
         self.disk_exceeded = exceeded.is_some();
+    }
+
+    /// Trials with the means of their configurations for values, where those are what counts.
+    fn with_means<'a>(&'a self, trials: impl Iterator<Item = &'a Trial>) -> Vec<Cow<'a, Trial>> {
+        let means: BTreeMap<TrialNumber, f64> = match self.spec.replicates {
+            1 => BTreeMap::new(),
+            _ => self.view.ranked_configurations().into_iter().map(|(number, sample)| (number, sample.mean)).collect(),
+        };
+        let with_mean = |trial: &'a Trial| match means.get(&trial.number) {
+            Some(mean) => Cow::Owned(Trial { value: Some(*mean), ..trial.clone() }),
+            None => Cow::Borrowed(trial),
+        };
+        trials.map(with_mean).collect()
     }
 
     /// A new checkpoint of a running trial: where there is no room left, that of a trial without hope is given up at once.

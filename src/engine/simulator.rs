@@ -59,6 +59,8 @@ pub struct Simulation {
     pub checkpoint_bytes: u64,
     /// The objective.
     pub curve: Box<Curve>,
+    /// How much a trial's seed moves its values: up to so much down or up.
+    pub luck: f64,
     /// What goes wrong.
     pub faults: Box<Faults>,
     /// What is asked, and once the curves of all trials have how many points; in that order. A study that waits hears the
@@ -93,6 +95,7 @@ struct Worker {
     trial: TrialNumber,
     attempt: AttemptNumber,
     params: Params,
+    luck: f64,
     step: u64,
     last: u64,
 }
@@ -143,6 +146,7 @@ impl Simulation {
             checkpoints: true,
             checkpoint_bytes: 1000,
             curve: Box::new(curve),
+            luck: 0.0,
             faults: Box::new(|_, _, _| None),
             requests: Vec::new(),
         }
@@ -165,7 +169,8 @@ impl Simulation {
             view.apply(now, &end);
             turns.push(Turn { at: now, events: vec![end] });
         }
-        let engine = Engine::new(spec, view, slots)?;
+        let events = turns.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event)));
+        let engine = Engine::new(spec, view, slots)?.with_journal(events);
         let mut world = World {
             simulation: self,
             engine,
@@ -292,7 +297,10 @@ impl World<'_> {
         self.places.insert((assignment.trial, assignment.attempt), self.workers.len());
         let further = assignment.until.filter(|_| assignment.past_its_end);
         let last = further.map_or(self.simulation.steps, |until| until.max(self.simulation.steps));
-        self.workers.push(Worker { trial: assignment.trial, attempt: assignment.attempt, params: assignment.params, step, last });
+        // 53 bits of seed, to a number from -1 to 1.
+        #[expect(clippy::cast_precision_loss, reason = "seeds have 53 bits")]
+        let luck = (assignment.seed as f64 / (1u64 << 52) as f64 - 1.0) * self.simulation.luck;
+        self.workers.push(Worker { trial: assignment.trial, attempt: assignment.attempt, params: assignment.params, luck, step, last });
         self.next_step(self.workers.len() - 1);
     }
 
@@ -339,7 +347,7 @@ impl World<'_> {
         }
         self.steps += 1;
         let is_nan = (self.simulation.faults)(trial, attempt, step) == Some(Fault::NotANumber);
-        let value = if is_nan { f64::NAN } else { (self.simulation.curve)(&worker.params, step) };
+        let value = if is_nan { f64::NAN } else { (self.simulation.curve)(&worker.params, step) + worker.luck };
         let metrics: Metrics = [(self.simulation.spec.objective().metric.clone(), value)].into_iter().collect();
         let mut inputs = Vec::new();
         if self.simulation.checkpoints {

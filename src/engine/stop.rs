@@ -28,7 +28,7 @@ const FRUITLESS: u64 = 10;
 impl Engine {
     /// No new trials; running ones are asked to checkpoint and leave. The first reason given stays.
     pub(super) fn drain(&mut self, outcome: Outcome) {
-        if self.phase != Phase::Searching {
+        if !matches!(self.phase, Phase::Searching | Phase::Racing(_)) {
             return;
         }
         self.phase = Phase::Draining(outcome);
@@ -149,7 +149,7 @@ impl Engine {
 
     /// Ends the run when a limit other than the number of trials is reached.
     pub(super) fn mind_limits(&mut self) {
-        let counts = self.view.counts;
+        let counts = self.view.counts.without(self.view.race_counts);
         let failed = counts.failed;
         let fruitless = self.spec.budget.failures.is_none() && self.spec.budget.count != Count::All && counts.complete + counts.pruned == 0;
         if fruitless && failed >= self.failed_before + FRUITLESS {
@@ -162,7 +162,9 @@ impl Engine {
         }
         let goal = self.goal();
         self.goal_reached = goal.is_some();
-        if let Some(reason) = goal.filter(|_| !self.view.trials.iter().any(is_asked_for)) {
+        let waits = self.view.trials.iter().any(is_asked_for);
+        // Where decisions must not depend on who is faster, what has begun goes to its end.
+        if let Some(reason) = goal.filter(|_| !waits && self.phase == Phase::Searching && self.window.is_none()) {
             self.drain(Outcome::Finished(reason));
         }
     }
@@ -173,18 +175,20 @@ impl Engine {
             return Some(format!("{without} trials since trial {number} were not better (budget.patience)"));
         }
         let (target, direction) = (self.spec.budget.target?, self.view.direction());
-        let best = self.view.best()?;
-        let (number, value) = (best.number, best.value?);
+        let known = self.known_view();
+        let (number, value) = (known.best()?.number, known.best_value()?);
         let is_reached = Score::new(direction, value) <= Score::new(direction, target);
         is_reached.then(|| format!("trial {number} reached the target: {value} against {target}"))
     }
 
     /// The best trial and how many complete and pruned ones ended after it, if those are as many as `patience`.
     fn fruitless_since(&self, patience: u64) -> Option<(TrialNumber, u64)> {
-        let best = self.view.best()?;
+        let best = self.known_view().best()?;
         let counts = |trial: &&Trial| matches!(trial.state, TrialState::Complete | TrialState::Pruned);
-        let later = |trial: &&Trial| (trial.finished, trial.number) > (best.finished, best.number);
-        let without = self.view.trials.iter().filter(counts).filter(later).count() as u64;
+        let is_timed = self.window.is_none();
+        let place = |trial: &Trial| (trial.finished.filter(|_| is_timed), trial.number);
+        let later = |trial: &&Trial| place(trial) > place(best) && !trial.origin.is_race();
+        let without = self.known_view().trials.iter().filter(counts).filter(later).count() as u64;
         (without >= patience).then_some((best.number, without))
     }
 
@@ -206,8 +210,12 @@ impl Engine {
             Phase::Draining(Outcome::Finished(_) | Outcome::NoValue(_)) if let Some(limit) = self.spent => self.judge_end(self.used_up(limit)),
             Phase::Draining(Outcome::NoValue(reason)) if self.view.counts.complete > 0 => Outcome::Finished(reason.clone()),
             Phase::Draining(outcome) => outcome.clone(),
+            Phase::Racing(outcome) => outcome.clone(),
             Phase::Searching => self.judge_end(self.why_done()),
         };
+        if self.goes_on_racing(&outcome) {
+            return;
+        }
         let reason = match &outcome {
             Outcome::Finished(reason) | Outcome::NoValue(reason) | Outcome::TooManyFailures(reason) => {
                 self.close_study(reason.clone());
@@ -229,6 +237,9 @@ impl Engine {
             1 => "; one trial stays paused by you, `hpsearch resume` lets it go on".to_owned(),
             held => format!("; {held} trials stay paused by you, `hpsearch resume` lets them go on"),
         };
+        if let Some(goal) = self.goal().filter(|_| self.goal_reached) {
+            return format!("{goal}{waits}");
+        }
         let done = match (self.exhausted, self.spec.budget.trials) {
             (true, _) => format!("every point of the space was tried ({} trials)", self.view.trials.len()),
             (false, Some(limit)) => format!("the budget of {limit} trials is used up"),

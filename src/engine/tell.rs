@@ -1,7 +1,10 @@
 //! What a trial tells: reports and their verdicts, checkpoints, and how its attempts end.
 
+use std::borrow::Cow;
+
 use super::{Effect, Engine, Leaving};
 use crate::checkpoint::Checkpoint;
+use crate::configuration::for_pruners;
 use crate::constraint;
 use crate::event::{AttemptEnd, Event};
 use crate::history::History;
@@ -19,6 +22,7 @@ impl Engine {
         let judged = trial.curve.binary_search_by_key(&step, |(at, _)| *at).is_ok();
         let earlier = trial.decision_at(step).map(|decision| decision.verdict.clone());
         let (trial_goes_past, ends_at) = (trial.continued.and(trial.until), trial.until);
+        let is_judged = trial.origin.is_judged();
         let counts = metrics.get(&self.spec.objective().metric).is_some();
         self.emit(Event::Reported { trial: number, attempt, step, metrics });
         if !counts {
@@ -29,6 +33,7 @@ impl Engine {
             // It ended before, and its user wants to see more of it: no pruner has a say.
             Some(until) if step < until => Verdict::GO_ON,
             Some(until) => Verdict::Pause(Reason(format!("step {until} is reached"))),
+            None if !is_judged => Verdict::GO_ON,
             // A pause that its pruner has lifted since is not one: a trial without a checkpoint comes by there again.
             None if judged => {
                 earlier.filter(|verdict| !matches!(verdict, Verdict::Pause(_)) || ends_at.is_some_and(|end| end <= step)).unwrap_or(Verdict::GO_ON)
@@ -61,9 +66,25 @@ impl Engine {
         }
     }
 
-    fn judge(&self, number: TrialNumber, step: u64) -> Verdict {
+    /// The pruner's verdict about a report that is in the state already.
+    pub(super) fn judge(&mut self, number: TrialNumber, step: u64) -> Verdict {
         let Some(trial) = self.view.trial(number) else { return Verdict::GO_ON };
-        self.pruner.judge(&Case { history: History::new(&self.view), trial, step })
+        let direction = self.view.direction();
+        match &mut self.window {
+            Some(window) => {
+                let Some(known) = window.known_of(trial) else { return Verdict::GO_ON };
+                self.pruner.judge(&Case { history: History::of(&known.trials, direction), trial, step })
+            }
+            None => {
+                let trials = for_pruners(&self.view.trials);
+                // Only the state itself tells what changed lately, which spares pruners a look at all of it.
+                let history = match &trials {
+                    Cow::Borrowed(_) => History::new(&self.view),
+                    Cow::Owned(trials) => History::of(trials, direction),
+                };
+                self.pruner.judge(&Case { history, trial, step })
+            }
+        }
     }
 
     pub(super) fn checkpoint(&mut self, number: TrialNumber, attempt: AttemptNumber, checkpoint: Checkpoint) {

@@ -46,6 +46,11 @@ impl Journal {
 fn other(happening: &Happening<'_>) -> String {
     match happening.event {
         Event::RunnerStarted { .. } => "a runner took the study up".to_owned(),
+        Event::RunnerDescribed { lineage } => format!("it is hpsearch {} on {}", lineage.hpsearch.version, lineage.machine.system),
+        Event::ResultsKnown { trial } => format!("results of trial {trial} are known to decisions from here on"),
+        // The reporter has a line for these.
+        Event::RaceBegun { .. } | Event::RaceDropped { .. } | Event::RaceWon { .. } => String::new(),
+        Event::WinnerTested { trial, .. } => format!("trial {trial} was measured on the test split"),
         Event::RunnerStopped { reason, ran_micros, .. } => format!("the runner left after {}: {reason}", duration(micros(*ran_micros))),
         Event::TrialCreated { trial, params, origin } => {
             let pairs: Vec<String> = params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
@@ -93,6 +98,9 @@ fn source(origin: &Origin) -> String {
         Origin::Sampled(sampler) => format!("proposed by {sampler}"),
         Origin::Enqueued(_) => "enqueued by the study file".to_owned(),
         Origin::Asked => "enqueued by its user".to_owned(),
+        Origin::Replicate(of) => format!("trial {of} on another seed"),
+        Origin::Repeat(of) => format!("proposed again, as trial {of}"),
+        Origin::Race { of, round, .. } => format!("trial {of} in round {} of the race", round + 1),
     }
 }
 

@@ -77,7 +77,7 @@ impl Reporter for Plain {
         writeln!(out, "study{name} ended after {}: {}", duration(elapsed), one_line(reason))?;
         writeln!(out, "  {}", states(view))?;
         match view.best() {
-            Some(best) => writeln!(out, "  best: trial {} with {}: {}", best.number, said(best.value), params(best))?,
+            Some(best) => writeln!(out, "  best: trial {} with {}: {}", best.number, said(view.best_value()), params(best))?,
             None => writeln!(out, "  no trial is complete")?,
         }
         out.flush()
@@ -109,6 +109,12 @@ pub(super) fn line(happening: &Happening<'_>, is_best: impl FnOnce(TrialNumber) 
         Event::TrialHeld { trial, hold: None } => format!("trial {trial} need not pause any more"),
         Event::TrialContinued { trial, until, .. } => format!("trial {trial} goes on past its end, to step {until}"),
         Event::TrialCreated { trial, params, origin: Origin::Asked } => format!("trial {trial} enqueued: {params}"),
+        Event::RaceBegun { finalists } => {
+            let finalists: Vec<String> = finalists.iter().map(ToString::to_string).collect();
+            format!("the race begins: trials {} run again on fresh seeds", finalists.join(", "))
+        }
+        Event::RaceDropped { trial, reason } => format!("trial {trial} leaves the race: {reason}"),
+        Event::RaceWon { trial, reason, .. } => format!("trial {trial} wins the race: {reason}"),
         Event::StudyReopened { reason } => format!("the study goes on: {reason}"),
         Event::StudyPaused { reason } => format!("the study is {reason}: nothing starts until it is resumed"),
         Event::StudyResumed { reason } => format!("the study is {reason}"),
@@ -149,13 +155,14 @@ fn finished(
 fn progress(spec: &StudySpec, elapsed: Duration, slots: usize, happening: &Happening<'_>) -> String {
     let view = happening.view;
     let used = Used::of(view, slots);
-    let progress = Progress::new(spec, view.counts, elapsed, used.device_time(happening.at));
+    // Races come on top of the budget.
+    let counts = view.counts.without(view.race_counts);
+    let progress = Progress::new(spec, counts, elapsed, used.device_time(happening.at));
     let best = match view.best() {
-        Some(best) => format!("best {} (trial {})", said(best.value), best.number),
+        Some(best) => format!("best {} (trial {})", said(view.best_value()), best.number),
         None => "no value yet".to_owned(),
     };
-    let left =
-        ahead::left(&look_ahead(spec, view.counts, elapsed, used, happening.at, Running::Yes)).map(|left| format!(", {left}")).unwrap_or_default();
+    let left = ahead::left(&look_ahead(spec, counts, elapsed, used, happening.at, Running::Yes)).map(|left| format!(", {left}")).unwrap_or_default();
     format!("{}, {best}, {}{left}", progress.trials(), rough_duration(elapsed))
 }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{
-    Attempt, Curve, HeldLease, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredRequest, StoredStudy, StudyId,
-    StudySummary, Takeover, check_creations,
+    Attempt, Curve, HeldLease, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredRequest, StoredRunner, StoredStudy,
+    StudyId, StudySummary, Takeover, check_creations,
 };
 use crate::checkpoint::Checkpoint;
 use crate::event::{Answer, Event, Request, Seq};
@@ -29,6 +29,7 @@ pub struct MemoryStore {
 struct Data {
     studies: Vec<StudyData>,
     requests: Vec<RequestData>,
+    documents: BTreeMap<String, String>,
     seq: i64,
     commits: u64,
 }
@@ -37,6 +38,7 @@ struct Data {
 struct StudyData {
     spec: StudySpec,
     revision: i64,
+    revisions: Vec<(Seq, StudySpec)>,
     created: Timestamp,
     epoch: i64,
     held: Option<(Holder, Timestamp)>,
@@ -123,7 +125,9 @@ impl StudyData {
             id,
             spec: self.spec.clone(),
             counts: self.view.counts,
-            best: self.view.best().and_then(|trial| Some((trial.number, trial.value?))),
+            best: self.view.best().and_then(|trial| Some((trial.number, self.view.best_value()?))),
+            race: self.view.race.clone(),
+            race_counts: self.view.race_counts,
             finished: self.view.finished.clone(),
             paused: self.view.paused.clone(),
             extension: self.view.extension,
@@ -153,9 +157,16 @@ impl StudyData {
     }
 
     fn attempts(&self) -> BTreeMap<(TrialNumber, u32), Attempt> {
-        let mut attempts = BTreeMap::new();
-        for (at, _, event) in self.trial_events() {
-            apply_to_attempts(&mut attempts, at, event);
+        let (mut attempts, mut runner) = (BTreeMap::new(), None);
+        let mut trials = 0;
+        for (seq, at, event) in &self.journal {
+            match event {
+                Event::RunnerStarted { .. } => runner = Some(*seq),
+                Event::TrialCreated { .. } => trials += 1,
+                // As in the fold, nothing happens to a trial before it is created.
+                _ if event.trial().is_some_and(|number| number.0 < trials) => apply_to_attempts(&mut attempts, *at, runner, event),
+                _ => {}
+            }
         }
         attempts
     }
@@ -177,11 +188,11 @@ fn outcome(trial: &Trial) -> Outcome {
     }
 }
 
-fn apply_to_attempts(attempts: &mut BTreeMap<(TrialNumber, u32), Attempt>, at: Timestamp, event: &Event) {
+fn apply_to_attempts(attempts: &mut BTreeMap<(TrialNumber, u32), Attempt>, at: Timestamp, runner: Option<Seq>, event: &Event) {
     match event {
         Event::AttemptStarted { trial, attempt, slot, .. } => {
             let (trial, attempt, slot) = (*trial, *attempt, slot.clone());
-            let begun = Attempt { trial, attempt, slot, process: None, started: at, ended: None, end: None, reason: None };
+            let begun = Attempt { trial, attempt, slot, process: None, started: at, ended: None, end: None, reason: None, runner };
             attempts.insert((trial, attempt.0), begun);
         }
         Event::AttemptLaunched { trial, attempt, pid, pid_started } => {
@@ -344,6 +355,30 @@ impl StorageReader for MemoryStore {
         Ok((study.view.ran_micros, since.flatten()))
     }
 
+    fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError> {
+        let data = self.data();
+        let mut runners: Vec<StoredRunner> = Vec::new();
+        for (seq, at, event) in &data.study(study)?.journal {
+            match (event, runners.last_mut()) {
+                (Event::RunnerStarted { pid, host, .. }, _) => {
+                    runners.push(StoredRunner { seq: *seq, pid: *pid, host: host.clone(), started: *at, stopped: None, lineage: None });
+                }
+                (Event::RunnerDescribed { lineage }, Some(runner)) => runner.lineage = Some(lineage.as_ref().clone()),
+                (Event::RunnerStopped { .. }, Some(runner)) => drop(runner.stopped.get_or_insert(*at)),
+                _ => {}
+            }
+        }
+        Ok(runners)
+    }
+
+    fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError> {
+        Ok(self.data().study(study)?.revisions.clone())
+    }
+
+    fn document(&self, digest: &str) -> Result<Option<String>, StorageError> {
+        Ok(self.data().documents.get(digest).cloned())
+    }
+
     fn changed(&mut self) -> Result<bool, StorageError> {
         let commits = self.data().commits;
         Ok(self.seen.replace(commits) != Some(commits))
@@ -358,7 +393,8 @@ impl Storage for MemoryStore {
         }
         let id = id_of(data.studies.len());
         let view = StudyView::new(spec);
-        data.studies.push(StudyData { spec: spec.clone(), revision: 0, created: now, epoch: 0, held: None, journal: Vec::new(), view });
+        let revisions = vec![(Seq(0), spec.clone())];
+        data.studies.push(StudyData { spec: spec.clone(), revision: 0, revisions, created: now, epoch: 0, held: None, journal: Vec::new(), view });
         data.commits += 1;
         Ok(id)
     }
@@ -372,6 +408,7 @@ impl Storage for MemoryStore {
         }
         study.spec = spec.clone();
         study.revision += 1;
+        study.revisions.push((study.journal.last().map_or(Seq(0), |(seq, _, _)| *seq), spec.clone()));
         study.view = StudyView::new(spec);
         for (_, at, event) in &study.journal {
             study.view.apply(*at, event);
@@ -419,6 +456,13 @@ impl Storage for MemoryStore {
         data.write(lease.study, now, events)?;
         data.commits += 1;
         Ok(data.study(lease.study)?.journal.last().map_or(Seq(0), |(seq, _, _)| *seq))
+    }
+
+    fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError> {
+        let mut data = self.data();
+        data.documents.entry(digest.to_owned()).or_insert_with(|| body.to_owned());
+        data.commits += 1;
+        Ok(())
     }
 
     fn request(&mut self, study: StudyId, now: Timestamp, request: &Request) -> Result<i64, StorageError> {

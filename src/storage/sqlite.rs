@@ -29,8 +29,8 @@ use self::fault::Fault;
 use self::migrate::MIGRATIONS;
 use self::place::Place;
 use super::{
-    Attempt, BUSY_TIMEOUT, Curve, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredRequest, StoredStudy, StudyId,
-    StudySummary, Takeover,
+    Attempt, BUSY_TIMEOUT, Curve, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredRequest, StoredRunner,
+    StoredStudy, StudyId, StudySummary, Takeover,
 };
 use crate::checkpoint::Checkpoint;
 use crate::event::{Answer, Event, Request, Seq};
@@ -312,6 +312,18 @@ impl StorageReader for SqliteReader {
         self.read("reading a study", |connection| read::running_since(connection, study))
     }
 
+    fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError> {
+        self.read("reading runners", |connection| read::runners(connection, study))
+    }
+
+    fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError> {
+        self.read("reading a study", |connection| read::revisions(connection, study))
+    }
+
+    fn document(&self, digest: &str) -> Result<Option<String>, StorageError> {
+        self.read("reading a document", |connection| read::document(connection, digest))
+    }
+
     fn changed(&mut self) -> Result<bool, StorageError> {
         self.place.check(&self.path)?;
         let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0));
@@ -397,6 +409,18 @@ impl StorageReader for SqliteStore {
         self.reader.running_since(study)
     }
 
+    fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError> {
+        self.reader.runners(study)
+    }
+
+    fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError> {
+        self.reader.revisions(study)
+    }
+
+    fn document(&self, digest: &str) -> Result<Option<String>, StorageError> {
+        self.reader.document(digest)
+    }
+
     fn changed(&mut self) -> Result<bool, StorageError> {
         // SQLite's counter moves with the commits of others only.
         let own = std::mem::take(&mut self.wrote);
@@ -423,6 +447,10 @@ impl Storage for SqliteStore {
 
     fn append(&mut self, lease: &Lease, now: Timestamp, events: &[Event]) -> Result<Seq, StorageError> {
         self.write("writing events", |transaction, cache| write::append(transaction, cache, lease, now, events))
+    }
+
+    fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError> {
+        self.write("keeping a document", |transaction, _| write::keep_document(transaction, digest, body))
     }
 
     fn request(&mut self, study: StudyId, now: Timestamp, request: &Request) -> Result<i64, StorageError> {

@@ -224,6 +224,9 @@ pub fn proposed(origin: &Origin) -> String {
         Origin::Sampled(sampler) => format!("proposed by {}", one_line(sampler)),
         Origin::Enqueued(index) => format!("enqueued as number {index}"),
         Origin::Asked => "enqueued on request".to_owned(),
+        Origin::Replicate(of) => format!("trial {of} on another seed"),
+        Origin::Repeat(of) => format!("proposed again, as trial {of}"),
+        Origin::Race { of, round, .. } => format!("trial {of} in round {} of the race", round + 1),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::trial::TrialState;
 /// Draws them; a low area gets the two lines that matter most.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, look: Look) {
     let seen = &state.seen;
-    let progress = Progress::new(&seen.summary.spec, seen.summary.counts, seen.elapsed(now), seen.used.device_time(now));
+    let progress = Progress::new(&seen.summary.spec, seen.summary.search_counts(), seen.elapsed(now), seen.used.device_time(now));
     let low = area.height < 4;
     let first = two_sided(name(seen, look), state_word(seen, look), area, look);
     let lines = if low {
@@ -73,7 +73,7 @@ fn state_word(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
 fn best(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
     match seen.summary.best {
         Some((trial, value)) => vec![
-            Span::raw(" best "),
+            Span::raw(if seen.summary.race.as_ref().is_some_and(|race| race.winner().is_some()) { " winner " } else { " best " }),
             Span::styled(number(value), look.good().patch(look.strong())),
             Span::styled(format!("  trial {trial}"), look.dim()),
         ],
@@ -84,7 +84,9 @@ fn best(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
 fn times(seen: &Snapshot, progress: &Progress, now: Timestamp, look: Look) -> Vec<Span<'static>> {
     let summary = &seen.summary;
     let left = match seen.state {
-        StudyState::Running => ahead::left(&look_ahead(&summary.spec, summary.counts, progress.elapsed, (*seen.used).clone(), now, Running::Yes)),
+        StudyState::Running => {
+            ahead::left(&look_ahead(&summary.spec, summary.search_counts(), progress.elapsed, (*seen.used).clone(), now, Running::Yes))
+        }
         _ => None,
     };
     let left = left.map(|left| format!(", {left}")).unwrap_or_default();

@@ -126,6 +126,18 @@ fn said(event: &Event) -> (Weight, String) {
             devices.dedup();
             (Study, format!("runner {pid} on {host} takes the study up: {} on {}", count(slots.len() as u64, "slot"), devices.join(", ")))
         }
+        Event::RunnerDescribed { lineage } => (Quiet, format!("it is hpsearch {} on {}", lineage.hpsearch.version, lineage.machine.system)),
+        Event::ResultsKnown { .. } => (Quiet, "its results are known to decisions from here on".to_owned()),
+        Event::RaceBegun { finalists } => {
+            let finalists: Vec<String> = finalists.iter().map(ToString::to_string).collect();
+            (Study, format!("the race begins: {} run again on fresh seeds", finalists.join(", ")))
+        }
+        Event::RaceDropped { reason, .. } => (Plain, format!("leaves the race: {reason}")),
+        Event::RaceWon { reason, .. } => (Study, format!("wins the race: {reason}")),
+        Event::WinnerTested { metrics, .. } => {
+            let pairs: Vec<String> = metrics.iter().map(|(name, value)| format!("{name}={}", number(value))).collect();
+            (Plain, format!("measured on the test split: {}", pairs.join(" ")))
+        }
         Event::RunnerStopped { reason, ran_micros, .. } => (Study, format!("runner leaves after {}: {reason}", rough_duration(micros(*ran_micros)))),
         Event::TrialCreated { params, origin, .. } => {
             let pairs: Vec<String> = params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();

@@ -530,6 +530,15 @@ impl StorageReader for Counting {
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
         self.store.running_since(study)
     }
+    fn runners(&self, study: StudyId) -> Result<Vec<crate::storage::StoredRunner>, StorageError> {
+        self.store.runners(study)
+    }
+    fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError> {
+        self.store.revisions(study)
+    }
+    fn document(&self, digest: &str) -> Result<Option<String>, StorageError> {
+        self.store.document(digest)
+    }
     fn changed(&mut self) -> Result<bool, StorageError> {
         self.store.changed()
     }

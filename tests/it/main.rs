@@ -17,6 +17,7 @@ mod faults;
 mod forecasts;
 mod fuzz;
 mod help;
+mod honest;
 mod importance;
 mod insight;
 mod layering;

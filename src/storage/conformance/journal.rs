@@ -9,6 +9,7 @@ use crate::device::{Device, Slot};
 use crate::event::{AttemptEnd, Event};
 use crate::metric::{Direction, Metrics};
 use crate::params::Params;
+use crate::sample::Sample;
 use crate::seed::StreamRng;
 use crate::space::{Condition, Dimension, Distribution, Scale, Space};
 use crate::storage::Holder;
@@ -84,7 +85,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
     let until = rng.random_bool(0.3).then_some(step);
     let reason = ["rank 9 of 12 at step 300; 4 go on", "läuft weiter", "'; DROP TABLE trial; --", ""][rng.random_range(0..4)].to_owned();
     let path = PathBuf::from(["/runs/0/a", "/runs//0/a", "/runs/0/b", "/läufe/ü b"][rng.random_range(0..4)]);
-    match rng.random_range(0..33) {
+    match rng.random_range(0..36) {
         0 => Event::RunnerStarted { pid: 7, host: "höst".to_owned(), slots: vec![Slot { index: 0, device: Device::Cpu }] },
         1 => {
             let heard = rng.random_bool(0.5).then(|| crate::time::Timestamp(1_700_000_000_000_000 + rng.random_range(0..9_000_000)));
@@ -130,6 +131,13 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
             Event::Tagged { trial: rng.random_bool(0.7).then_some(trial), tag, present: rng.random_bool(0.6) }
         }
         31 => Event::LimitsBroken { trial, violation: f64::from(rng.random_range(1..9)), reason: "latency is broken".to_owned() },
+        32 => Event::RaceBegun { finalists: vec![trial, TrialNumber(0)] },
+        33 => Event::RaceDropped { trial, reason },
+        34 => {
+            let sample = Sample { runs: 3, mean: rng.random_range(-1.0..1.0), deviation: 0.1 };
+            Event::RaceWon { trial: TrialNumber(rng.random_range(0..3)), sample, reason }
+        }
+        35 => Event::WinnerTested { trial: TrialNumber(rng.random_range(0..3)), metrics: random_metrics(rng) },
         30 => Event::TrialHeld { trial, hold: [None, Some(Hold::Trial), Some(Hold::Study)][rng.random_range(0..3)] },
         29 => {
             let from = [TrialState::Complete, TrialState::Pruned, TrialState::Failed][rng.random_range(0..3)];
@@ -143,7 +151,14 @@ fn random_trial(spec: &StudySpec, number: u64, rng: &mut StreamRng) -> Event {
     let drawn: Result<Params, std::convert::Infallible> =
         spec.space.assemble(&Params::new(), |dimension, _| Ok(dimension.distribution.from_unit(rng.random())));
     let Ok(params) = drawn;
-    let origin = if rng.random_bool(0.2) { Origin::Enqueued(number) } else { Origin::Sampled("tpe-independent".to_owned()) };
+    let of = TrialNumber(rng.random_range(0..number + 1));
+    let origin = match rng.random_range(0..20) {
+        0..4 => Origin::Enqueued(number),
+        4 => Origin::Replicate(of),
+        5 => Origin::Repeat(of),
+        6 => Origin::Race { of, race: 0, round: rng.random_range(0..3) },
+        _ => Origin::Sampled("tpe-independent".to_owned()),
+    };
     Event::TrialCreated { trial: TrialNumber(number), params, origin }
 }
 

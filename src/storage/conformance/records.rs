@@ -126,7 +126,17 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
     store.append(&lease, Timestamp(8), &[Event::AttemptEnded { trial, attempt: first, end: end.clone(), reason: Some("no memory".to_owned()) }])?;
     store.append(&lease, Timestamp(9), &[start(second, resume)])?;
     let stored = open().attempts(lease.study, Some(trial))?;
-    let open_end = Attempt { trial, attempt: second, slot: slot.clone(), process: None, started: Timestamp(9), ended: None, end: None, reason: None };
+    let open_end = Attempt {
+        trial,
+        attempt: second,
+        slot: slot.clone(),
+        process: None,
+        started: Timestamp(9),
+        ended: None,
+        end: None,
+        reason: None,
+        runner: None,
+    };
     let (process, ended, reason) = (Some((77, 1 << 40)), Some(Timestamp(8)), Some("no memory".to_owned()));
     let closed = Attempt { attempt: first, process, started: Timestamp(3), ended, end: Some(end), reason, ..open_end.clone() };
     assert_eq!(stored, [closed, open_end]);

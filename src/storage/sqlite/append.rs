@@ -8,11 +8,12 @@ use serde::Serialize;
 
 use super::fault::Fault;
 use super::number::{to_integer, to_real, trial_id};
-use super::read::study_row;
+use super::read::{race, study_row};
 use crate::device::Slot;
 use crate::event::{AttemptEnd, Event};
 use crate::metric::Metrics;
 use crate::params::Params;
+use crate::race::Race;
 use crate::space::Distribution;
 use crate::storage::StudyId;
 use crate::study::Extension;
@@ -92,6 +93,11 @@ impl<'a> Append<'a> {
         let seq = self.connection.last_insert_rowid();
         match event {
             Event::RunnerStarted { pid, host, slots } => self.runner_started(seq, *pid, host, slots)?,
+            Event::RunnerDescribed { lineage } => {
+                let sql = "UPDATE runner SET lineage = ?2 WHERE seq = (SELECT seq FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1)";
+                self.execute(sql, params![self.study.0, to_json(lineage)?]).map(drop)?;
+            }
+            Event::RaceBegun { .. } | Event::RaceDropped { .. } | Event::RaceWon { .. } | Event::WinnerTested { .. } => self.race(event)?,
             Event::RunnerStopped { reason, ran_micros, heard } => self.runner_stopped(reason, *ran_micros, *heard)?,
             Event::StudyFinished { reason } => self.finish_study(Some(reason))?,
             Event::StudyReopened { .. } => self.finish_study(None)?,
@@ -153,6 +159,13 @@ impl<'a> Append<'a> {
         Ok(())
     }
 
+    fn race(&self, event: &Event) -> Result<(), Fault> {
+        let mut race = race(self.connection, self.study)?;
+        Race::apply(&mut race, event);
+        let race = race.as_ref().map(to_json).transpose()?;
+        self.execute("UPDATE study SET race = ?2 WHERE id = ?1", params![self.study.0, race]).map(drop)
+    }
+
     /// The specification has the budget as it is now; the columns say what of it the study file does not know.
     fn extend(&self, by: Extension) -> Result<(), Fault> {
         let mut spec = study_row(self.connection, self.study)?.spec;
@@ -167,9 +180,10 @@ impl<'a> Append<'a> {
     }
 
     fn create(&mut self, id: i64, number: TrialNumber, params: &Params, origin: &Origin) -> Result<(), Fault> {
+        let configuration = origin.configuration().map(|number| to_integer(number.0)).transpose()?;
         self.execute(
-            "INSERT INTO trial (id, study_id, number, state, origin, created_at) VALUES (?1, ?2, ?3, 'queued', ?4, ?5)",
-            params![id, self.study.0, to_integer(number.0)?, to_json(origin)?, self.now.0],
+            "INSERT INTO trial (id, study_id, number, state, origin, created_at, configuration) VALUES (?1, ?2, ?3, 'queued', ?4, ?5, ?6)",
+            params![id, self.study.0, to_integer(number.0)?, to_json(origin)?, self.now.0, configuration],
         )?;
         for (name, value) in params.iter() {
             if !self.cache.dimensions.contains_key(name) {
@@ -255,6 +269,12 @@ impl<'a> Append<'a> {
             "UPDATE trial SET state = 'running', attempts = ?2, device = ?3, until = ?4, started_at = ?5, hold = NULL, reason = NULL
              WHERE id = ?1",
             params![id, i64::from(attempt.0) + 1, device, until, self.now.0],
+        )?;
+        // A search that goes on after its race has another result.
+        self.execute(
+            "UPDATE study SET race = json_set(race, '$.void', json('true')) WHERE id = ?1 AND race IS NOT NULL
+               AND (SELECT origin -> '$.race' IS NULL FROM trial WHERE id = ?2)",
+            params![self.study.0, id],
         )?;
         self.unfinish(id)
     }

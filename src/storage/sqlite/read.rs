@@ -9,9 +9,12 @@ use super::fault::Fault;
 use super::number::{from_integer, from_real, number_of, trial_id, trial_ids};
 use super::pages::{self, Reverse, Which};
 use super::trials;
+use crate::configuration::{self, Run};
 use crate::device::Slot;
 use crate::event::{Answer, Event, Seq};
-use crate::storage::{Attempt, Curve, HeldLease, Holder, StorageError, StoredRequest, StoredStudy, StudyId, StudySummary};
+use crate::lineage::Lineage;
+use crate::race::Race;
+use crate::storage::{Attempt, Curve, HeldLease, Holder, StorageError, StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary};
 use crate::study::{Extension, StudySpec};
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, Note, TrialNumber, TrialState};
@@ -49,15 +52,99 @@ pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySumma
         let state = TrialState::from_word(&word).ok_or_else(|| Fault::corrupt(place(), format!("`{word}` is not a state")))?;
         *counts.of(state) = from_integer(row.get(1)?, place)?;
     }
-    let best = best(connection, id)?;
+    let race = race(connection, id)?;
+    let best = match race.as_ref().and_then(Race::winner) {
+        Some(winner) => Some((winner.trial, winner.sample.mean)),
+        None => best(connection, id, spec.replicates)?,
+    };
+    let mut race_counts = Counts::default();
+    if connection.prepare_cached("SELECT 1 FROM trial WHERE study_id = ?1 AND configuration IS NOT NULL")?.exists([id.0])? {
+        let runs = runs(connection, id)?;
+        runs.iter().filter(|run| run.origin.is_race()).for_each(|run| *race_counts.of(run.state) += 1);
+    }
     let (notes, tags) = (notes(connection, id)?, tags(connection, id)?);
-    Ok(StudySummary { id, spec, counts, best, finished, paused, extension, notes, tags, held: held(connection, id)?, created })
+    Ok(StudySummary { id, spec, counts, best, race, race_counts, finished, paused, extension, notes, tags, held: held(connection, id)?, created })
 }
 
-fn best(connection: &Connection, study: StudyId) -> Result<Option<(TrialNumber, f64)>, Fault> {
+/// The race of a study.
+pub(super) fn race(connection: &Connection, study: StudyId) -> Result<Option<Race>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT race FROM study WHERE id = ?1")?;
+    let stored: Option<String> = statement.query_row([study.0], |row| row.get(0)).optional()?.flatten();
+    stored.map(|text| json(&text, || format!("table `study`, id {}, column `race`", study.0))).transpose()
+}
+
+fn best(connection: &Connection, study: StudyId, replicates: u32) -> Result<Option<(TrialNumber, f64)>, Fault> {
+    let mut grouped = connection.prepare_cached("SELECT 1 FROM trial WHERE study_id = ?1 AND configuration IS NOT NULL")?;
+    if replicates > 1 || grouped.exists([study.0])? {
+        let direction = trials::direction(connection, study)?;
+        let ranked = configuration::ranked(runs(connection, study)?, direction, replicates);
+        return Ok(ranked.first().map(|(number, sample)| (*number, sample.mean)));
+    }
     let sql = format!("SELECT v.trial_id, v.value {} LIMIT 1", pages::ranked(trials::direction(connection, study)?, Reverse::No, Which::Feasible));
     let mut statement = connection.prepare_cached(&sql)?;
     Ok(statement.query_row([study.0], |row| Ok((number_of(row.get(0)?), row.get(1)?))).optional()?)
+}
+
+/// The trials of a study, as far as ranking its configurations needs them.
+fn runs(connection: &Connection, study: StudyId) -> Result<Vec<Run>, Fault> {
+    let (first, last) = trial_ids(study);
+    let mut statement = connection.prepare_cached(
+        "SELECT t.id, t.origin, t.state, v.idx, v.value, t.violation IS NOT NULL FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0
+         WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id",
+    )?;
+    let mut rows = statement.query([first, last])?;
+    let mut runs = Vec::new();
+    while let Some(row) = rows.next()? {
+        let number = number_of(row.get(0)?);
+        let place = || format!("table `trial`, study {}, trial {number}", study.0);
+        let word: String = row.get(2)?;
+        let value = row.get::<_, Option<i64>>(3)?.map(|_| row.get(4).map(from_real)).transpose()?;
+        let state = TrialState::from_word(&word).ok_or_else(|| Fault::corrupt(place(), format!("`{word}` is not a state")))?;
+        let origin = json(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?, place)?;
+        runs.push(Run { number, origin, state, value, violates: row.get(5)? });
+    }
+    Ok(runs)
+}
+
+/// Who ran a study, in order.
+pub(super) fn runners(connection: &Connection, study: StudyId) -> Result<Vec<StoredRunner>, Fault> {
+    require(connection, study)?;
+    let sql = "SELECT seq, pid, host, started_at, stopped_at, lineage FROM runner WHERE study_id = ?1 ORDER BY seq";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([study.0])?;
+    let mut runners = Vec::new();
+    while let Some(row) = rows.next()? {
+        let seq: i64 = row.get(0)?;
+        let place = || format!("table `runner`, seq {seq}");
+        let lineage: Option<Lineage> = row.get::<_, Option<String>>(5)?.map(|text| json(&text, place)).transpose()?;
+        runners.push(StoredRunner {
+            seq: Seq(seq),
+            pid: from_integer(row.get(1)?, place)?,
+            host: row.get(2)?,
+            started: Timestamp(row.get(3)?),
+            stopped: row.get::<_, Option<i64>>(4)?.map(Timestamp),
+            lineage,
+        });
+    }
+    Ok(runners)
+}
+
+/// Every version of a study's specification, with the last event before it.
+pub(super) fn revisions(connection: &Connection, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, Fault> {
+    require(connection, study)?;
+    let mut statement = connection.prepare_cached("SELECT seq, spec FROM study_revision WHERE study_id = ?1 ORDER BY revision")?;
+    let mut rows = statement.query([study.0])?;
+    let mut revisions = Vec::new();
+    while let Some(row) = rows.next()? {
+        let place = || format!("table `study_revision`, study {}", study.0);
+        revisions.push((Seq(row.get(0)?), json(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?, place)?));
+    }
+    Ok(revisions)
+}
+
+/// A text that is kept by its digest.
+pub(super) fn document(connection: &Connection, digest: &str) -> Result<Option<String>, Fault> {
+    Ok(connection.prepare_cached("SELECT body FROM document WHERE digest = ?1")?.query_row([digest], |row| row.get(0)).optional()?)
 }
 
 /// Who holds a study.
@@ -123,11 +210,13 @@ pub(super) fn view(connection: &Connection, study: StudyId) -> Result<StudyView,
     view.trials = trials::all(connection, study)?;
     for trial in &view.trials {
         *view.counts.of(trial.state) += 1;
+        *view.race_counts.of(trial.state) += u64::from(trial.origin.is_race());
     }
     view.busy_micros = row.busy_micros;
     view.killed_at = row.killed_at;
     view.finished = row.finished;
     view.paused = row.paused;
+    view.race = race(connection, study)?;
     view.extension = row.extension;
     view.notes = notes(connection, study)?;
     view.tags = tags(connection, study)?;
@@ -171,7 +260,7 @@ pub(super) fn attempts(connection: &Connection, study: StudyId, trial: Option<Tr
         },
     };
     let mut statement = connection.prepare_cached(
-        "SELECT trial_id, attempt, slot, device, pid, pid_started, started_at, ended_at, outcome, reason
+        "SELECT trial_id, attempt, slot, device, pid, pid_started, started_at, ended_at, outcome, reason, runner
          FROM attempt WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, attempt",
     )?;
     let mut rows = statement.query([first, last])?;
@@ -199,6 +288,7 @@ fn attempt(study: StudyId, row: &Row<'_>) -> Result<Attempt, Fault> {
         ended: row.get::<_, Option<i64>>(7)?.map(Timestamp),
         end: row.get::<_, Option<String>>(8)?.map(|text| json(&text, place)).transpose()?,
         reason: row.get(9)?,
+        runner: row.get::<_, Option<i64>>(10)?.map(Seq),
     })
 }
 

@@ -171,3 +171,9 @@ pub(super) fn request(connection: &Connection, cache: &mut Cache, study: StudyId
     }
     Ok(id)
 }
+
+/// Keeps a text by its digest.
+pub(super) fn keep_document(connection: &Connection, digest: &str, body: &str) -> Result<(), Fault> {
+    connection.execute("INSERT OR IGNORE INTO document (digest, body) VALUES (?1, ?2)", params![digest, body])?;
+    Ok(())
+}

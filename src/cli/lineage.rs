@@ -1,0 +1,104 @@
+//! Where results come from, in words: the runner of each attempt and what it found around it.
+
+use serde::Serialize;
+
+use super::console::Console;
+use super::exit::Failure;
+use super::show::{instant, moment};
+use crate::engine::seed_of;
+use crate::lineage::Lineage;
+use crate::reporters::wording::{attempt_end, count, duration, one_line};
+use crate::seed::SeedTree;
+use crate::storage::{Attempt, StorageReader, StoredRunner, StudyId, StudySummary};
+use crate::trial::{Trial, TrialNumber};
+
+/// An attempt of a trial and who ran it.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// The attempt.
+    pub attempt: Attempt,
+    /// Its runner; `None` of a store that did not keep it.
+    pub runner: Option<StoredRunner>,
+}
+
+/// One attempt as `--json` has it.
+#[derive(Clone, Debug, Serialize)]
+pub struct MadeJson {
+    attempt: u32,
+    device: String,
+    started: String,
+    lineage: Option<Lineage>,
+}
+
+impl From<&Made> for MadeJson {
+    fn from(made: &Made) -> Self {
+        MadeJson {
+            attempt: made.attempt.attempt.0,
+            device: made.attempt.slot.device.to_string(),
+            started: instant(made.attempt.started),
+            lineage: made.lineage().cloned(),
+        }
+    }
+}
+
+impl Made {
+    /// What its results depend on, if that was kept.
+    pub fn lineage(&self) -> Option<&Lineage> {
+        self.runner.as_ref()?.lineage.as_ref()
+    }
+}
+
+/// The attempts of a trial with their runners.
+pub fn of_trial(reader: &dyn StorageReader, study: StudyId, trial: TrialNumber) -> Result<Vec<Made>, Failure> {
+    let runners = reader.runners(study)?;
+    let of = |attempt: &Attempt| runners.iter().find(|runner| Some(runner.seq) == attempt.runner).cloned();
+    Ok(reader.attempts(study, Some(trial))?.into_iter().map(|attempt| Made { runner: of(&attempt), attempt }).collect())
+}
+
+/// What the last attempt of a trial depends on, whole, with its seed and device: what is compared of two trials.
+pub fn facts(study: &StudySummary, trial: &Trial, made: &[Made]) -> Vec<(String, String)> {
+    let mut facts = vec![("seed".to_owned(), seed_of(SeedTree::new(study.spec.seed), trial).to_string())];
+    let Some(last) = made.last() else { return facts };
+    facts.push(("device".to_owned(), last.attempt.slot.device.to_string()));
+    match last.lineage() {
+        Some(lineage) => facts.extend(lineage.facts()),
+        None => facts.push(("lineage".to_owned(), "not kept by the hpsearch that ran it".to_owned())),
+    }
+    facts
+}
+
+/// Prints what a runner found around it.
+pub fn print(lineage: Option<&Lineage>, console: &mut Console) -> Result<(), Failure> {
+    let Some(lineage) = lineage else {
+        return console.fact("lineage", "not kept: it was run by an older hpsearch");
+    };
+    for (title, text) in lineage.short_facts() {
+        console.fact(&title, &one_line(&text))?;
+    }
+    Ok(())
+}
+
+/// Prints where the results of each attempt come from; attempts of one runner together.
+pub fn print_attempts(made: &[Made], console: &mut Console) -> Result<(), Failure> {
+    for (index, of_attempt) in made.iter().enumerate() {
+        let Attempt { attempt, slot, started, ended, end, reason, .. } = &of_attempt.attempt;
+        let took = ended.map(|ended| format!(", {}", duration(ended.since(*started)))).unwrap_or_default();
+        let end = attempt_end(end.as_ref());
+        let why = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        console.fact(&format!("attempt {attempt}"), &one_line(&format!("{} on {}, {end}{took}{why}", moment(*started), slot.device)))?;
+        let is_last_of_runner = made.get(index + 1).is_none_or(|next| next.attempt.runner != of_attempt.attempt.runner);
+        if is_last_of_runner {
+            print(of_attempt.lineage(), console)?;
+        }
+    }
+    Ok(())
+}
+
+/// What was found around the last runner of a study, and how many others ran it.
+pub fn print_study(runners: &[StoredRunner], console: &mut Console) -> Result<(), Failure> {
+    let Some(last) = runners.last() else { return Ok(()) };
+    let others = runners.iter().filter(|runner| runner.lineage != last.lineage).count() as u64;
+    let others = if others == 0 { String::new() } else { format!("; {} with another lineage", count(others, "run")) };
+    console.fact("last run", &format!("{} by process {}{others}", moment(last.started), last.pid))?;
+    print(last.lineage.as_ref(), console)
+}

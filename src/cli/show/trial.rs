@@ -1,0 +1,119 @@
+//! One trial: its parameters and value, the runs of its configuration, and where its results come from.
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use super::super::OutputForm;
+use super::super::console::Console;
+use super::super::exit::{Exit, Failure};
+use super::super::lineage::{self, Made, MadeJson};
+use super::super::logs::unknown_trial;
+use super::super::trial_json::{TrialJson, VERSION};
+use crate::engine::seed_of;
+use crate::reporters::wording::{count, duration, micros, number, one_line, param};
+use crate::sample::Sample;
+use crate::seed::SeedTree;
+use crate::storage::{StorageReader, StudySummary};
+use crate::trial::{Origin, Trial, TrialNumber};
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    version: u32,
+    study: &'a str,
+    trial: TrialJson,
+    configuration: u64,
+    seed: u64,
+    attempts: Vec<MadeJson>,
+}
+
+/// Prints a trial of `study`; with `changes` only what was changed in the code since its commit, as `git apply` takes it.
+pub fn show(reader: &dyn StorageReader, study: &StudySummary, number: TrialNumber, form: Form, console: &mut Console) -> Result<Exit, Failure> {
+    let trial = reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(study, number))?;
+    let made = lineage::of_trial(reader, study.id, number)?;
+    match form {
+        Form::Changes => changes(reader, number, &made, console)?,
+        Form::Whole(OutputForm::Json) => console.json(&Answer {
+            version: VERSION,
+            study: &study.spec.name,
+            trial: TrialJson::from(&trial),
+            configuration: trial.origin.configuration().unwrap_or(number).0,
+            seed: seed_of(SeedTree::new(study.spec.seed), &trial),
+            attempts: made.iter().map(MadeJson::from).collect(),
+        })?,
+        Form::Whole(OutputForm::Text) => print(reader, study, &trial, &made, console)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// What of a trial is shown.
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
+    /// The trial.
+    Whole(OutputForm),
+    /// What was changed in the code.
+    Changes,
+}
+
+fn changes(reader: &dyn StorageReader, number: TrialNumber, made: &[Made], console: &mut Console) -> Result<(), Failure> {
+    let lineage = made.last().and_then(Made::lineage);
+    let kept = lineage.and_then(|lineage| lineage.diff());
+    let text = kept.map(|changes| reader.document(&changes.digest)).transpose()?.flatten();
+    let Some(text) = text else {
+        let failure = Failure::usage(format!("no changes of the code are kept of trial {number}"));
+        return Err(failure.help(format!("`hpsearch show STUDY {number}` tells its commit, if it had one")));
+    };
+    write!(console.out, "{text}")?;
+    if kept.is_some_and(|changes| changes.cut) {
+        console.say("note: there was more; it is cut");
+    }
+    Ok(())
+}
+
+fn print(reader: &dyn StorageReader, study: &StudySummary, trial: &Trial, made: &[Made], console: &mut Console) -> Result<(), Failure> {
+    let spec = &study.spec;
+    let value = trial.value.map(|value| format!(" with {} {}", spec.objective().metric, number(value))).unwrap_or_default();
+    let head = format!("trial {} of {}: {}{value}", trial.number, spec.name, trial.state.as_str());
+    writeln!(console.out, "{}\n", one_line(&head))?;
+    let params: Vec<String> = trial.params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
+    console.fact("parameters", &one_line(&params.join(" ")))?;
+    if let Some(reason) = &trial.reason {
+        console.fact("reason", &one_line(reason))?;
+    }
+    if let Some((step, last)) = trial.last() {
+        console.fact("last report", &format!("{} at {} {step}", number(last), spec.step.as_str()))?;
+    }
+    console.fact("time", &format!("{} in {}", duration(micros(trial.busy_micros)), count(u64::from(trial.attempts), "attempt")))?;
+    console.fact("seed", &seed_of(SeedTree::new(spec.seed), trial).to_string())?;
+    if let Some(words) = configuration(reader, study, trial)? {
+        console.fact("runs", &words)?;
+    }
+    writeln!(console.out)?;
+    lineage::print_attempts(made, console)?;
+    Ok(())
+}
+
+/// The runs of the trial's configuration, where there are several.
+fn configuration(reader: &dyn StorageReader, study: &StudySummary, trial: &Trial) -> Result<Option<String>, Failure> {
+    let first = trial.origin.configuration().unwrap_or(trial.number);
+    let view = reader.view(study.id)?;
+    let own: Vec<&Trial> = view.trials.iter().filter(|other| other.number == first || other.origin.configuration() == Some(first)).collect();
+    if own.len() < 2 {
+        return Ok(None);
+    }
+    let (race, search): (Vec<&Trial>, Vec<&Trial>) = own.into_iter().partition(|run| run.origin.is_race());
+    let words = |runs: &[&Trial]| {
+        let numbers: Vec<String> = runs.iter().map(|run| run.number.to_string()).collect();
+        let sample = Sample::of(&runs.iter().filter_map(|run| run.value).collect::<Vec<_>>());
+        let mean = sample.map(|sample| format!(", mean {}, deviation {}", number(sample.mean), number(sample.deviation))).unwrap_or_default();
+        format!("trials {}{mean}", numbers.join(", "))
+    };
+    let role = match &trial.origin {
+        Origin::Replicate(_) => "another run of",
+        Origin::Repeat(_) => "proposed again as",
+        Origin::Race { .. } => "in the race for",
+        Origin::Sampled(_) | Origin::Enqueued(_) | Origin::Asked => "of",
+    };
+    let races = if race.is_empty() { String::new() } else { format!("; in races: {}", words(&race)) };
+    Ok(Some(format!("{role} configuration {first}: {}{races}", words(&search))))
+}

@@ -1,0 +1,174 @@
+//! `hpsearch verify`: decides a stored study again, and says where it first differs.
+
+use std::io::Write;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::OutputForm;
+use super::console::Console;
+use super::exit::{Exit, Failure};
+use super::named_study;
+use super::trial_json::VERSION;
+use crate::engine::verify::{Difference, Verified, VersionChange, verify as decide_again};
+use crate::event::Seq;
+use crate::reporters::wording::{count, one_line};
+use crate::storage::StorageReader;
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch verify digits
+  hpsearch verify digits --json | jq .difference
+
+Every point is proposed again from the study's seed and what was known then,
+every report is judged again, and promotions, races and values likewise; then
+the tables are held against the journal. Nothing is run, and nothing written.
+
+Exit codes:
+  0  everything repeats exactly      7  something differs; the first is shown";
+
+/// What `hpsearch verify` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct VerifyArguments {
+    /// The study's name or file
+    pub study: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    version: u32,
+    study: &'a str,
+    repeats: bool,
+    proposals: u64,
+    verdicts: u64,
+    promotions: u64,
+    race_steps: u64,
+    values: u64,
+    versions: Vec<VersionJson>,
+    difference: Option<DifferenceJson>,
+}
+
+#[derive(Serialize)]
+struct VersionJson {
+    kind: &'static str,
+    name: String,
+    stored: u32,
+    here: u32,
+}
+
+#[derive(Serialize)]
+struct DifferenceJson {
+    event: i64,
+    trial: Option<u64>,
+    what: &'static str,
+    stored: String,
+    now: String,
+}
+
+/// Decides it again.
+pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let reader = console.reader()?;
+    let study = named_study::find(&reader, arguments.study.as_deref())?;
+    let (journal, tables) = moment_of(&reader, study.id)?;
+    let verified = decide_again(&reader.revisions(study.id)?, &journal, &tables)
+        .map_err(|error| Failure::new(Exit::Internal, error).help("verify with the hpsearch that ran the study: `hpsearch show` names it"))?;
+    let exit = if verified.difference.is_some() { Exit::Differs } else { Exit::Done };
+    let name = &study.spec.name;
+    match OutputForm::from(arguments.json) {
+        OutputForm::Json => console.json(&json(name, verified))?,
+        OutputForm::Text => print(&one_line(name), &verified, console)?,
+    }
+    Ok(exit)
+}
+
+/// The journal and the tables of one moment, although somebody may be writing.
+fn moment_of(
+    reader: &dyn StorageReader,
+    study: crate::storage::StudyId,
+) -> Result<(Vec<crate::engine::verify::Entry>, crate::view::StudyView), Failure> {
+    loop {
+        let journal = reader.events_after(study, Seq(0), u64::MAX)?;
+        let tables = reader.view(study)?;
+        let last = journal.last().map_or(Seq(0), |(seq, ..)| *seq);
+        if reader.events_after(study, last, 1)?.is_empty() {
+            return Ok((journal, tables));
+        }
+    }
+}
+
+fn json(name: &str, verified: Verified) -> Answer<'_> {
+    let versions = verified.versions.into_iter().map(|VersionChange { kind, name, stored, here }| VersionJson { kind, name, stored, here });
+    let difference = verified.difference.map(|Difference { seq, trial, what, stored, now }| DifferenceJson {
+        event: seq.0,
+        trial: trial.map(|trial| trial.0),
+        what,
+        stored,
+        now,
+    });
+    Answer {
+        version: VERSION,
+        study: name,
+        repeats: difference.is_none(),
+        proposals: verified.proposals,
+        verdicts: verified.verdicts,
+        promotions: verified.promotions,
+        race_steps: verified.race_steps,
+        values: verified.values,
+        versions: versions.collect(),
+        difference,
+    }
+}
+
+/// `50 proposals, 132 verdicts and 38 values`
+fn what_was_decided(verified: &Verified) -> String {
+    let more = [(verified.promotions, "promotion"), (verified.race_steps, "step of races"), (verified.values, "value")];
+    let mut parts = vec![count(verified.proposals, "proposal"), count(verified.verdicts, "verdict")];
+    for (number, what) in more.into_iter().filter(|(number, _)| *number > 0) {
+        parts.push(if what == "step of races" && number > 1 { format!("{number} steps of races") } else { count(number, what) });
+    }
+    let last = parts.pop().unwrap_or_default();
+    format!("{} and {last}", parts.join(", "))
+}
+
+fn print(name: &str, verified: &Verified, console: &mut Console) -> Result<(), Failure> {
+    for VersionChange { kind, name: policy, stored, here } in &verified.versions {
+        let words = format!(
+            "{kind} `{}` decided by its rules of version {stored}; this hpsearch has version {here}, which may decide otherwise",
+            one_line(policy)
+        );
+        console.hanging("note: ", 6, &words)?;
+    }
+    let Some(difference) = &verified.difference else {
+        return console.hanging(&format!("{name}: "), 2, &format!("{} repeat exactly", what_was_decided(verified)));
+    };
+    let Difference { seq, trial, what, stored, now } = difference;
+    let about = trial.map(|trial| format!(" of trial {trial}")).unwrap_or_default();
+    let place = match *what {
+        "state" => format!("the tables have the {what}{about} otherwise than the journal, which ends with event {}", seq.0),
+        _ => format!("event {} has the {what}{about} otherwise than it is decided now", seq.0),
+    };
+    console.hanging(&format!("{name}: "), 2, &place)?;
+    console.hanging("  stored   ", 11, &one_line(stored))?;
+    console.hanging("  now      ", 11, &one_line(now))?;
+    console.hanging("  before   ", 11, &format!("{} repeat exactly", what_was_decided(verified)))?;
+    writeln!(console.out, "  `hpsearch events {name} --json` prints the journal")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_decided_is_counted_in_words() {
+        let mut verified = Verified { proposals: 1, verdicts: 12, ..Verified::default() };
+        assert_eq!(what_was_decided(&verified), "1 proposal and 12 verdicts");
+        verified.race_steps = 4;
+        verified.values = 2;
+        assert_eq!(what_was_decided(&verified), "1 proposal, 12 verdicts, 4 steps of races and 2 values");
+    }
+}

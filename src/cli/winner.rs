@@ -1,0 +1,98 @@
+//! The best configuration where it was run several times: the mean of its runs, and how sure that is.
+
+use serde::Serialize;
+
+use super::exit::Failure;
+use crate::engine::race::CONFIDENCE;
+use crate::metric::{Metrics, Number};
+use crate::reporters::wording::{count, number, one_line};
+use crate::sample::Sample;
+use crate::storage::{StorageReader, StudySummary};
+use crate::study::{Duplicates, StudySpec};
+use crate::view::StudyView;
+
+/// The runs behind the best value of a study.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Runs {
+    sample: Sample,
+    /// Why it won, if it is the winner of a race.
+    reason: Option<String>,
+    /// What was measured on the test split, if it is.
+    pub test: Option<Metrics>,
+}
+
+/// The same as `--json` has it.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunsJson {
+    from: &'static str,
+    runs: u64,
+    mean: Number,
+    deviation: Number,
+    low: Option<Number>,
+    high: Option<Number>,
+    test: Option<Metrics>,
+}
+
+impl From<&Runs> for RunsJson {
+    fn from(runs: &Runs) -> Self {
+        let Sample { runs: count, mean, deviation } = runs.sample;
+        let half = runs.sample.half_width(CONFIDENCE);
+        RunsJson {
+            from: if runs.reason.is_some() { "race" } else { "search" },
+            runs: count,
+            mean: Number(mean),
+            deviation: Number(deviation),
+            low: half.map(|half| Number(mean - half)),
+            high: half.map(|half| Number(mean + half)),
+            test: runs.test.clone(),
+        }
+    }
+}
+
+impl Runs {
+    /// `mean 0.21 of 5 runs, 0.19 to 0.23 (95 %)`
+    pub fn in_words(&self) -> String {
+        let Sample { runs, mean, deviation } = self.sample;
+        let interval = self.sample.half_width(CONFIDENCE).map(|half| format!(", {} to {} (95 %)", number(mean - half), number(mean + half)));
+        let spread = if runs > 1 { format!(", deviation {}", number(deviation)) } else { String::new() };
+        let which = if self.reason.is_some() { "fresh run" } else { "run" };
+        format!("mean {} of {}{}{spread}", number(mean), count(runs, which), interval.unwrap_or_default())
+    }
+}
+
+/// Whether the study compares configurations by more than one run.
+fn has_several_runs(spec: &StudySpec) -> bool {
+    spec.replicates > 1 || spec.race > 0 || spec.duplicates == Duplicates::Replicate
+}
+
+/// The state of a study that compares configurations by several runs; of others it is not needed.
+pub fn view(reader: &dyn StorageReader, study: &StudySummary) -> Result<Option<StudyView>, Failure> {
+    Ok(if has_several_runs(&study.spec) { Some(reader.view(study.id)?) } else { None })
+}
+
+/// The runs behind the best value, where they are more than one.
+pub fn runs(view: &StudyView) -> Option<Runs> {
+    if let Some(winner) = view.race.as_ref().and_then(|race| race.winner()) {
+        return Some(Runs { sample: winner.sample, reason: Some(winner.reason.clone()), test: winner.test.clone() });
+    }
+    let (_, sample) = view.ranked_configurations().into_iter().next()?;
+    (sample.runs > 1).then_some(Runs { sample, reason: None, test: None })
+}
+
+/// How the race stands, in one sentence.
+pub fn race(view: &StudyView) -> Option<String> {
+    let race = view.race.as_ref()?;
+    let finalists: Vec<String> = race.finalists.iter().map(|finalist| finalist.trial.to_string()).collect();
+    let finalists = finalists.join(", ");
+    Some(match (&race.winner, race.void) {
+        (_, true) => format!("between trials {finalists}; the search went on since, and ends with another one"),
+        (Some(winner), false) => one_line(&format!("won by trial {} of {finalists}: {}", winner.trial, winner.reason)),
+        (None, false) => {
+            let running: Vec<String> = race.running().map(|trial| trial.to_string()).collect();
+            match running.is_empty() {
+                true => format!("between trials {finalists}; a run of each failed, so nobody won"),
+                false => format!("between trials {finalists}; still in it: {}", running.join(", ")),
+            }
+        }
+    })
+}

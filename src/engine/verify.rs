@@ -1,0 +1,278 @@
+//! Decides a stored study again, event by event, and says where the journal first has something else.
+
+use super::race::{Standing, standing};
+use super::{Engine, EngineError};
+use crate::device::{Device, Slot};
+use crate::event::{Event, Seq};
+use crate::params::Params;
+use crate::pruners::{PRUNERS, Promotion};
+use crate::samplers::SAMPLERS;
+use crate::study::{PolicySpec, Program, StudySpec};
+use crate::time::Timestamp;
+use crate::trial::{Origin, TrialNumber, TrialState};
+use crate::verdict::Verdict;
+use crate::view::StudyView;
+
+/// An entry of a journal.
+pub type Entry = (Seq, Timestamp, Event);
+
+/// What deciding again gave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verified {
+    /// Points that were proposed again.
+    pub proposals: u64,
+    /// Reports that were judged again.
+    pub verdicts: u64,
+    /// Trials that a pruner let go on, chosen again.
+    pub promotions: u64,
+    /// Steps of races: who runs, who leaves, who wins.
+    pub race_steps: u64,
+    /// Values of trials, computed from their reports again.
+    pub values: u64,
+    /// Samplers and pruners whose rules have another version here than where they decided.
+    pub versions: Vec<VersionChange>,
+    /// The first entry that is not what is decided now.
+    pub difference: Option<Difference>,
+}
+
+/// A sampler or pruner that decides by other rules now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionChange {
+    /// `sampler` or `pruner`.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// The version that the study was decided with.
+    pub stored: u32,
+    /// The version of this hpsearch.
+    pub here: u32,
+}
+
+/// Where a journal has something else than what is decided now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Its place.
+    pub seq: Seq,
+    /// The trial it is about.
+    pub trial: Option<TrialNumber>,
+    /// What was decided: `proposal`, `verdict`, `promotion`, `race`, `value` or `state`.
+    pub what: &'static str,
+    /// What the journal has.
+    pub stored: String,
+    /// What is decided now.
+    pub now: String,
+}
+
+/// Decides everything in `journal` again. `revisions` are the versions of the specification, each with the last event
+/// before it; `tables` is the state that the store's tables hold.
+///
+/// # Errors
+/// A sampler or pruner of the study is unknown here.
+pub fn verify(revisions: &[(Seq, StudySpec)], journal: &[Entry], tables: &StudyView) -> Result<Verified, EngineError> {
+    let mut verified = Verified::default();
+    let mut replay: Option<Replay> = None;
+    for (index, entry) in journal.iter().enumerate() {
+        let revision = revisions.iter().rposition(|(since, _)| *since < entry.0).unwrap_or(0);
+        let Some((_, spec)) = revisions.get(revision) else { return Ok(verified) };
+        if replay.as_ref().is_none_or(|replay| replay.revision != revision) {
+            note_versions(spec, &mut verified.versions);
+            replay = Some(Replay::new(revision, spec, &revisions[revision].0, journal, index)?);
+        }
+        let Some(replay) = &mut replay else { return Ok(verified) };
+        verified.difference = replay.check(entry, journal.get(index + 1), &mut verified);
+        if verified.difference.is_some() {
+            return Ok(verified);
+        }
+    }
+    if let (Some(replay), Some((seq, ..))) = (&replay, journal.last()) {
+        verified.difference = tables_differ(&replay.engine.view, tables, *seq);
+    }
+    Ok(verified)
+}
+
+fn note_versions(spec: &StudySpec, found: &mut Vec<VersionChange>) {
+    let sampler = SAMPLERS.iter().find(|entry| entry.name == spec.sampler.name).map(|entry| entry.version);
+    let pruner = PRUNERS.iter().find(|entry| entry.name == spec.pruner.name).map(|entry| entry.version);
+    for (kind, policy, here) in [("sampler", &spec.sampler, sampler), ("pruner", &spec.pruner, pruner)] {
+        let PolicySpec { name, version, .. } = policy;
+        if let Some(here) = here.filter(|here| here != version) {
+            found.push(VersionChange { kind, name: name.clone(), stored: *version, here });
+        }
+    }
+}
+
+/// The first trial that the tables have otherwise than the journal.
+fn tables_differ(folded: &StudyView, tables: &StudyView, seq: Seq) -> Option<Difference> {
+    let of = |view: &StudyView, index: usize| view.trials.get(index).map_or_else(|| "no such trial".to_owned(), |trial| format!("{trial:?}"));
+    let index = (0..folded.trials.len().max(tables.trials.len())).find(|index| of(folded, *index) != of(tables, *index))?;
+    let (folded, tables) = (of(folded, index), of(tables, index));
+    let same = folded.chars().zip(tables.chars()).take_while(|(one, other)| one == other).count();
+    let excerpt = |text: &str| text.chars().skip(same.saturating_sub(40)).take(90).collect::<String>();
+    Some(Difference { seq, trial: Some(TrialNumber(index as u64)), what: "state", stored: excerpt(&tables), now: excerpt(&folded) })
+}
+
+/// An engine that is fed a journal instead of inputs.
+struct Replay {
+    revision: usize,
+    engine: Engine,
+}
+
+impl Replay {
+    /// The state before entry `index`.
+    fn new(revision: usize, spec: &StudySpec, since: &Seq, journal: &[Entry], index: usize) -> Result<Self, EngineError> {
+        let mut spec = spec.clone();
+        // The budget of a specification has what was added before it, and nothing of what was added later.
+        for (seq, _, event) in journal {
+            if let Event::BudgetExtended { by } = event
+                && *seq <= *since
+                && journal.get(index).is_some_and(|entry| entry.0 <= *seq)
+            {
+                spec.budget.trials = spec.budget.trials.map(|trials| trials.saturating_sub(by.trials));
+                spec.budget.time = spec.budget.time.map(|time| time.saturating_sub(by.time));
+            }
+        }
+        let mut view = StudyView::new(&spec);
+        journal[..index].iter().for_each(|(_, at, event)| view.apply(*at, event));
+        let slot = Slot { index: 0, device: Device::Cpu };
+        let before = journal[..index].iter().map(|(_, at, event)| (*at, event));
+        Ok(Replay { revision, engine: Engine::new(spec, view, vec![slot])?.with_journal(before) })
+    }
+
+    fn check(&mut self, entry: &Entry, next: Option<&Entry>, verified: &mut Verified) -> Option<Difference> {
+        let (seq, at, event) = entry;
+        let differs = |what, stored: String, now: String| Some(Difference { seq: *seq, trial: event.trial(), what, stored, now });
+        self.engine.now = *at;
+        let found = match event {
+            Event::TrialCreated { params, origin, .. } => match self.proposal(params, origin) {
+                Proposal::Same => {
+                    verified.proposals += 1;
+                    None
+                }
+                Proposal::Asked => None,
+                Proposal::Differs(now) => differs("proposal", format!("{params} ({origin:?})"), now),
+            },
+            Event::TrialQueued { trial, until, reason } if self.is_promotion(*trial, reason) => {
+                verified.promotions += 1;
+                let stored = format!("{until:?}: {reason}");
+                match self.promotion(*trial, &stored) {
+                    Ok(()) => None,
+                    Err(now) => differs("promotion", stored, now),
+                }
+            }
+            Event::TrialFinished { trial, state: TrialState::Complete, value, .. } if self.engine.spec.program != Program::Inline => {
+                let reported = self.engine.view.trial(*trial).and_then(|trial| self.engine.view.value_of(trial));
+                verified.values += 1;
+                let same = value.map(f64::to_bits) == reported.map(f64::to_bits);
+                if same { None } else { differs("value", format!("{value:?}"), format!("{reported:?}")) }
+            }
+            Event::RaceBegun { finalists } => {
+                verified.race_steps += 1;
+                let most = usize::try_from(self.engine.spec.race).unwrap_or(usize::MAX);
+                let best: Vec<TrialNumber> = self.engine.view.ranked_configurations().into_iter().take(most).map(|(trial, _)| trial).collect();
+                if best == *finalists { None } else { differs("race", format!("{finalists:?}"), format!("{best:?}")) }
+            }
+            Event::RaceDropped { .. } | Event::RaceWon { .. } => {
+                verified.race_steps += 1;
+                match standing(&self.engine.view) {
+                    Standing::Events(events) if events.contains(event) => None,
+                    now => differs("race", format!("{event:?}"), format!("{now:?}")),
+                }
+            }
+            _ => None,
+        };
+        if found.is_some() {
+            return found;
+        }
+        let is_judged = self.is_judged(event);
+        self.engine.absorb(event);
+        match event {
+            Event::BudgetExtended { by } => self.engine.spec.budget.extend(*by),
+            Event::Reported { trial, step, .. } if is_judged => {
+                verified.verdicts += 1;
+                let now = self.engine.judge(*trial, *step);
+                let stored = match next {
+                    Some((_, _, Event::Decided { trial: about, step: at, verdict })) if (about, at) == (trial, step) => verdict.clone(),
+                    _ => Verdict::GO_ON,
+                };
+                if now != stored {
+                    return differs("verdict", in_words(*step, &stored), in_words(*step, &now));
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn proposal(&self, params: &Params, origin: &Origin) -> Proposal {
+        let now = match origin {
+            Origin::Asked => return Proposal::Asked,
+            Origin::Enqueued(index) => match usize::try_from(*index).ok().and_then(|index| self.engine.spec.enqueue.get(index)) {
+                Some(fixed) => self.engine.draw(Some(fixed)),
+                // The list was changed since, and the study file with it.
+                None => return Proposal::Asked,
+            },
+            Origin::Replicate(of) | Origin::Race { of, .. } => {
+                let configuration = self.engine.view.trial(*of).map(|trial| trial.params.clone());
+                return match configuration {
+                    Some(same) if same == *params => Proposal::Same,
+                    Some(other) => Proposal::Differs(other.to_string()),
+                    None => Proposal::Differs(format!("there is no trial {of}")),
+                };
+            }
+            Origin::Sampled(_) | Origin::Repeat(_) => self.engine.draw(None),
+        };
+        match now {
+            Err(why) => Proposal::Differs(why),
+            Ok(None) => Proposal::Differs("nothing is left to propose".to_owned()),
+            Ok(Some(drawn)) => {
+                let from = match (origin, drawn.repeats) {
+                    (Origin::Enqueued(index), _) => Origin::Enqueued(*index),
+                    (_, Some(of)) => Origin::Repeat(of),
+                    (_, None) => Origin::Sampled(drawn.sampler),
+                };
+                if drawn.params == *params && from == *origin { Proposal::Same } else { Proposal::Differs(format!("{} ({from:?})", drawn.params)) }
+            }
+        }
+    }
+
+    /// Whether the pruner lets the trial go on: not its user, and not the runner after a fault.
+    fn is_promotion(&self, number: TrialNumber, reason: &str) -> bool {
+        let waits = self.engine.view.trial(number).is_some_and(|trial| trial.state == TrialState::Paused && trial.hold.is_none());
+        waits && !reason.starts_with("resumed by you")
+    }
+
+    fn promotion(&self, number: TrialNumber, stored: &str) -> Result<(), String> {
+        let words = |promotion: Promotion| match promotion {
+            Promotion::Resume { trial, until, reason } => (trial, format!("{until:?}: {}", reason.0)),
+            Promotion::Clone { from, reason, .. } => (from, reason.0),
+        };
+        let promoted = self.engine.promotion(|pruner, ask, rng| pruner.promote(ask, rng)).map(words);
+        let concluded = || self.engine.promotion(|pruner, ask, _| pruner.conclude(ask)).map(words);
+        let is_same = |found: &Option<(TrialNumber, String)>| found.as_ref().is_some_and(|(trial, text)| *trial == number && text == stored);
+        if is_same(&promoted) || is_same(&concluded()) {
+            return Ok(());
+        }
+        Err(promoted.or_else(concluded).map_or_else(|| "nothing goes on".to_owned(), |(trial, text)| format!("trial {trial}, {text}")))
+    }
+
+    /// Whether a pruner has a say at this report: not at a step that was reported before, nor past the trial's end.
+    fn is_judged(&self, event: &Event) -> bool {
+        let Event::Reported { trial, step, metrics, .. } = event else { return false };
+        let Some(trial) = self.engine.view.trial(*trial) else { return false };
+        let is_new = trial.curve.binary_search_by_key(step, |(at, _)| *at).is_err();
+        let counts = metrics.get(&self.engine.spec.objective().metric).is_some();
+        is_new && counts && trial.origin.is_judged() && trial.continued.and(trial.until).is_none()
+    }
+}
+
+enum Proposal {
+    Same,
+    /// Not decided here.
+    Asked,
+    Differs(String),
+}
+
+fn in_words(step: u64, verdict: &Verdict) -> String {
+    let reason = verdict.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("{} at step {step}{reason}", verdict.word())
+}

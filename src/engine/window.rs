@@ -1,0 +1,115 @@
+//! What decisions may know in a study whose decisions must not depend on who is faster (`deterministic = true`).
+//!
+//! A *turn* is a trial's way from its start to its end or to its pruner's pause, over all attempts that this takes; turns
+//! are numbered in the order in which they begin. With `w` slots, results become known in that order, and one at a time:
+//! whatever begins turn `n` knows all results up to turn `n - w` (of more, if nothing could be begun before) and none after,
+//! and so do the verdicts during turn `n`. None of this depends on when something happens; a journal says it all.
+
+use std::collections::VecDeque;
+
+use crate::configuration::for_pruners;
+use crate::event::Event;
+use crate::study::StudySpec;
+use crate::time::Timestamp;
+use crate::trial::{Hold, Trial, TrialNumber};
+use crate::view::StudyView;
+
+/// The results that decisions may know, and the turns whose results they may not know yet.
+pub(super) struct Window {
+    /// The slots of the study's first runner; 0 before there was one.
+    width: usize,
+    known: StudyView,
+    turns: VecDeque<Turn>,
+    begun: u64,
+}
+
+struct Turn {
+    trial: TrialNumber,
+    events: Vec<(Timestamp, Event)>,
+    ended: bool,
+    /// What was known when it began, as pruners see it; its own trial is kept as it is now.
+    then: StudyView,
+}
+
+impl Window {
+    /// Before the first event of a journal.
+    pub(super) fn new(spec: &StudySpec) -> Self {
+        Window { width: 0, known: StudyView::new(spec), turns: VecDeque::new(), begun: 0 }
+    }
+
+    /// Takes an event of the journal in.
+    pub(super) fn apply(&mut self, at: Timestamp, event: &Event) {
+        match event {
+            Event::RunnerStarted { slots, .. } if self.width == 0 => self.width = slots.len().max(1),
+            Event::ResultsKnown { trial } => {
+                if let Some(place) = self.turns.iter().position(|turn| turn.trial == *trial)
+                    && let Some(turn) = self.turns.remove(place)
+                {
+                    turn.events.iter().for_each(|(at, event)| self.known.apply(*at, event));
+                }
+                return;
+            }
+            Event::RaceDropped { .. } | Event::RaceWon { .. } | Event::WinnerTested { .. } => {}
+            _ => {
+                let trial = event.trial();
+                if let Some(turn) = self.turns.iter_mut().find(|turn| Some(turn.trial) == trial) {
+                    match event {
+                        Event::AttemptStarted { .. } => turn.ended = false,
+                        Event::TrialFinished { .. } => turn.ended = true,
+                        // A paused study begins nothing, and goes on as if nothing had happened.
+                        Event::TrialPaused { hold, .. } => turn.ended = *hold != Some(Hold::Study),
+                        _ => {}
+                    }
+                    turn.events.push((at, event.clone()));
+                    return;
+                }
+            }
+        }
+        self.known.apply(at, event);
+        if let Event::AttemptStarted { trial, .. } = event {
+            let mut then = self.known.clone();
+            if let std::borrow::Cow::Owned(trials) = for_pruners(&self.known.trials) {
+                then.trials = trials;
+            }
+            self.turns.push_back(Turn { trial: *trial, events: Vec::new(), ended: false, then });
+            self.begun += 1;
+        }
+    }
+
+    /// The state that decisions may know.
+    pub(super) fn known(&self) -> &StudyView {
+        &self.known
+    }
+
+    /// How many turns were begun.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Whether something has to be known before anything is begun.
+    pub(super) fn is_full(&self) -> bool {
+        self.turns.len() >= self.width.max(1)
+    }
+
+    /// Whether everything is known.
+    pub(super) fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    /// Whether the turn of this trial has begun and not ended.
+    pub(super) fn is_open(&self, trial: TrialNumber) -> bool {
+        self.turns.iter().any(|turn| turn.trial == trial && !turn.ended)
+    }
+
+    /// The trial whose results are known next, if they are there.
+    pub(super) fn next_known(&self) -> Option<TrialNumber> {
+        self.turns.front().filter(|turn| turn.ended).map(|turn| turn.trial)
+    }
+
+    /// What the verdicts about a trial may know: its own reports, and what was known when its turn began.
+    pub(super) fn known_of(&mut self, trial: &Trial) -> Option<&StudyView> {
+        let turn = self.turns.iter_mut().find(|turn| turn.trial == trial.number)?;
+        trial.clone_into(turn.then.trials.get_mut(trial.number.index())?);
+        Some(&turn.then)
+    }
+}

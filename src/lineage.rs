@@ -1,0 +1,210 @@
+//! Where results come from: the code, command, machine, program and data of one run, as plain data.
+
+use serde::{Deserialize, Serialize};
+
+/// Everything about a runner that results may depend on. The environment is not among it, for it holds secrets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lineage {
+    /// The command line, word by word.
+    pub command: Vec<String>,
+    /// Where it was given.
+    pub directory: String,
+    /// The state of the code, where the program is in a repository.
+    pub code: Code,
+    /// The program that runs the study.
+    pub hpsearch: Build,
+    /// The machine.
+    pub machine: Machine,
+    /// Files that trials read, by what they are: program, data, tokenizer.
+    pub files: Vec<SourceFile>,
+}
+
+/// What git says about the code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// Nothing, and why.
+    Unknown(String),
+    /// A commit, and what was changed since.
+    Commit {
+        /// Its full name.
+        commit: String,
+        /// The branch, if one is checked out.
+        branch: Option<String>,
+        /// Changes to files that git knows; `None`: none.
+        changes: Option<Changes>,
+        /// Files that git does not know, and that it is not told to ignore; the first hundred.
+        untracked: Vec<String>,
+    },
+}
+
+/// Changes that are not committed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Changes {
+    /// BLAKE3 of the difference as kept, hexadecimal: its key in the store.
+    pub digest: String,
+    /// Bytes that are kept.
+    pub bytes: u64,
+    /// Whether there was more than is kept.
+    pub cut: bool,
+    /// How many files changed, as far as kept.
+    pub files: u64,
+}
+
+/// An hpsearch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Build {
+    /// Its version.
+    pub version: String,
+    /// BLAKE3 of the program file, hexadecimal, where it can be read.
+    pub digest: Option<String>,
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Its name.
+    pub host: String,
+    /// Operating system, kernel and architecture.
+    pub system: String,
+    /// What the maker calls the processor; empty where the system does not say.
+    pub processor: String,
+    /// Cores that the runner may use.
+    pub cores: u64,
+    /// Its GPUs in the driver's order.
+    pub gpus: Vec<GpuKind>,
+}
+
+/// A GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuKind {
+    /// Its name.
+    pub name: String,
+    /// The driver's version.
+    pub driver: String,
+}
+
+/// A file whose content results depend on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceFile {
+    /// What it is to the study: `program`, `train data`, `tokenizer` ...
+    pub role: String,
+    /// Where it lies.
+    pub path: String,
+    /// Its length.
+    pub bytes: u64,
+    /// BLAKE3, hexadecimal; `None`: it was not read, being too long or unreadable.
+    pub digest: Option<String>,
+}
+
+/// Characters of a digest that people are shown.
+const SHOWN: usize = 12;
+
+/// The beginning of a digest, for people.
+pub fn short(digest: &str) -> &str {
+    digest.get(..SHOWN).unwrap_or(digest)
+}
+
+impl Lineage {
+    /// What is to be said of it, by title, whole digests included: two lineages with the same facts are the same.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = vec![
+            ("code".to_owned(), self.code.in_words(false)),
+            ("command line".to_owned(), self.command.join(" ")),
+            ("directory".to_owned(), self.directory.clone()),
+            ("hpsearch".to_owned(), self.hpsearch.in_words(false)),
+        ];
+        facts.extend(self.machine.facts());
+        facts.extend(self.files.iter().map(|file| (file.role.clone(), file.in_words(false))));
+        facts
+    }
+
+    /// The same, with the beginnings of digests.
+    pub fn short_facts(&self) -> Vec<(String, String)> {
+        let mut facts = self.facts();
+        let files = self.files.iter().map(|file| file.in_words(true));
+        let first_file = facts.len() - self.files.len();
+        for ((_, text), short) in facts[first_file..].iter_mut().zip(files) {
+            *text = short;
+        }
+        facts[0].1 = self.code.in_words(true);
+        facts[3].1 = self.hpsearch.in_words(true);
+        facts
+    }
+
+    /// The key of the difference to the commit, if one is kept.
+    pub fn diff(&self) -> Option<&Changes> {
+        match &self.code {
+            Code::Commit { changes, .. } => changes.as_ref(),
+            Code::Unknown(_) => None,
+        }
+    }
+}
+
+fn digest_in_words(digest: &str, brief: bool) -> &str {
+    if brief { short(digest) } else { digest }
+}
+
+impl Code {
+    fn in_words(&self, brief: bool) -> String {
+        match self {
+            Code::Unknown(why) => format!("unknown: {why}"),
+            Code::Commit { commit, branch, changes, untracked } => {
+                let branch = branch.as_ref().map(|branch| format!(" on {branch}")).unwrap_or_default();
+                let changes = match changes {
+                    None => ", no changes".to_owned(),
+                    Some(Changes { digest, bytes, cut, files }) => {
+                        let cut = if *cut { ", cut" } else { "" };
+                        let files = if *files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+                        format!(", {files} changed (difference {}, {bytes} bytes{cut})", digest_in_words(digest, brief))
+                    }
+                };
+                let untracked = match untracked.len() {
+                    0 => String::new(),
+                    1 => format!(", {} unknown to git", untracked[0]),
+                    more if brief => format!(", {more} files unknown to git"),
+                    _ => format!(", unknown to git: {}", untracked.join(" ")),
+                };
+                format!("commit {}{branch}{changes}{untracked}", digest_in_words(commit, brief))
+            }
+        }
+    }
+}
+
+impl Build {
+    fn in_words(&self, brief: bool) -> String {
+        let digest = self.digest.as_ref().map(|digest| format!(", program {}", digest_in_words(digest, brief))).unwrap_or_default();
+        format!("{}{digest}", self.version)
+    }
+}
+
+impl Machine {
+    fn facts(&self) -> Vec<(String, String)> {
+        let gpus = if self.gpus.is_empty() {
+            "none".to_owned()
+        } else {
+            self.gpus.iter().map(|gpu| format!("{}, driver {}", gpu.name, gpu.driver)).collect::<Vec<_>>().join("; ")
+        };
+        let processor = if self.processor.is_empty() { "unknown" } else { &self.processor };
+        let cores = if self.cores == 1 { "1 core".to_owned() } else { format!("{} cores", self.cores) };
+        vec![
+            ("host".to_owned(), self.host.clone()),
+            ("system".to_owned(), self.system.clone()),
+            ("processor".to_owned(), format!("{processor}, {cores}")),
+            ("gpu".to_owned(), gpus),
+        ]
+    }
+}
+
+impl SourceFile {
+    fn in_words(&self, brief: bool) -> String {
+        let digest = self.digest.as_ref().map_or("not read", |digest| digest_in_words(digest, brief));
+        format!("{}, {} bytes, {digest}", self.path, self.bytes)
+    }
+}

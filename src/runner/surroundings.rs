@@ -1,0 +1,223 @@
+//! Finds out what the results of a run depend on: code, command line, program, machine, files.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::lineage::{Build, Changes, Code, GpuKind, Lineage, Machine, SourceFile};
+use crate::monitor;
+use crate::processes;
+use crate::runner::process::own_program;
+use crate::study::{Program, StudySpec};
+
+/// Most bytes that are kept of what was changed since the commit.
+pub const MOST_CHANGES: usize = 256 * 1024;
+/// Files that git does not know are listed up to this many.
+const MOST_UNTRACKED: usize = 100;
+/// How long git may take for all its answers.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Longer files are not read: the start of a study must not wait for them.
+const LONGEST_FILE: u64 = 4 << 30;
+
+/// What the results of a run depend on, and the changes since the commit that it speaks of: a text to be kept by its digest.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// All of it.
+    pub lineage: Lineage,
+    /// The changes.
+    pub changes: Option<String>,
+}
+
+/// Looks around for a run of `spec`. `prepared` is the directory of the data that was prepared for it.
+pub fn look_around(spec: &StudySpec, prepared: Option<&Path>) -> Found {
+    let directory = match &spec.program {
+        Program::Command { cwd, .. } => cwd.clone(),
+        Program::Trainer { .. } | Program::Inline => std::env::current_dir().unwrap_or_default(),
+    };
+    let (code, changes) = code_in(&directory);
+    let lineage = Lineage {
+        command: std::env::args().collect(),
+        directory: std::env::current_dir().unwrap_or_default().display().to_string(),
+        code,
+        hpsearch: Build { version: env!("CARGO_PKG_VERSION").to_owned(), digest: digest_of(&own_program()) },
+        machine: machine(),
+        files: files_of(spec, &directory, prepared),
+    };
+    Found { lineage, changes }
+}
+
+fn machine() -> Machine {
+    let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+    let seen = monitor::glance(visible.as_deref());
+    let uname = rustix::system::uname();
+    let word = |word: &std::ffi::CStr| word.to_string_lossy().into_owned();
+    Machine {
+        host: processes::host(),
+        system: format!("{} {} {}", word(uname.sysname()), word(uname.release()), word(uname.machine())),
+        processor: seen.processor.name,
+        cores: seen.processor.cores as u64,
+        gpus: seen.gpus.unwrap_or_default().into_iter().map(|gpu| GpuKind { name: gpu.name, driver: gpu.driver }).collect(),
+    }
+}
+
+/// What git says of a directory. It reads only: no hooks, no helpers, no locks, no questions.
+fn code_in(directory: &Path) -> (Code, Option<String>) {
+    let until = Instant::now() + PATIENCE;
+    let ask = |words: &[&str], most: usize| git(directory, words, most, until);
+    let commit = match ask(&["rev-parse", "--verify", "HEAD"], 4096) {
+        Ok(answer) => answer.text.trim().to_owned(),
+        Err(why) => return (Code::Unknown(why), None),
+    };
+    let branch = ask(&["symbolic-ref", "--quiet", "--short", "HEAD"], 4096).ok().map(|answer| answer.text.trim().to_owned());
+    let difference = ask(&["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short", "HEAD"], MOST_CHANGES);
+    let difference = match difference {
+        Ok(difference) => difference,
+        Err(why) => return (Code::Unknown(format!("{why} (commit {commit})")), None),
+    };
+    let untracked = ask(&["ls-files", "--others", "--exclude-standard"], 64 * 1024).map(|answer| answer.text).unwrap_or_default();
+    let changes = (!difference.text.is_empty()).then(|| Changes {
+        digest: blake3::hash(difference.text.as_bytes()).to_hex().to_string(),
+        bytes: difference.text.len() as u64,
+        cut: difference.cut,
+        files: difference.text.lines().filter(|line| line.starts_with("diff --git ")).count() as u64,
+    });
+    let untracked = untracked.lines().take(MOST_UNTRACKED).map(str::to_owned).collect();
+    let text = changes.as_ref().map(|_| difference.text);
+    (Code::Commit { commit, branch, changes, untracked }, text)
+}
+
+struct Answer {
+    text: String,
+    cut: bool,
+}
+
+/// What git answers, at most so many bytes of it; else why there is none.
+fn git(directory: &Path, words: &[&str], most: usize, until: Instant) -> Result<Answer, String> {
+    let mut command = Command::new("git");
+    command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false"]).args(words);
+    command.current_dir(directory).env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no git here".to_owned(),
+        _ => format!("git cannot be started: {error}"),
+    })?;
+    let pid = child.id();
+    let stdout = child.stdout.take();
+    let (tx, rx) = crossbeam_channel::bounded(1);
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = stdout.map(|stdout| stdout.take(most as u64 + 1).read_to_end(&mut bytes));
+        // Whoever waited too long has gone.
+        let _gone = tx.send(read.is_some_and(|read| read.is_ok()).then_some(bytes));
+    });
+    let bytes = rx.recv_timeout(until.saturating_duration_since(Instant::now())).ok().flatten();
+    let is_whole = bytes.as_ref().is_some_and(|bytes| bytes.len() <= most);
+    if !is_whole {
+        processes::kill(pid);
+    }
+    let status = child.wait().map_err(|error| format!("git cannot be waited for: {error}"))?;
+    let mut bytes = bytes.ok_or_else(|| format!("git did not answer within {} s", PATIENCE.as_secs()))?;
+    if is_whole && !status.success() {
+        return Err("it is in no git repository with a commit".to_owned());
+    }
+    bytes.truncate(most);
+    Ok(Answer { text: String::from_utf8_lossy(&bytes).into_owned(), cut: !is_whole })
+}
+
+/// The files that trials read, as far as the study says which: words of the command that are files, the data, the tokenizer.
+fn files_of(spec: &StudySpec, directory: &Path, prepared: Option<&Path>) -> Vec<SourceFile> {
+    let mut files: Vec<(String, PathBuf)> = Vec::new();
+    match &spec.program {
+        Program::Command { run, .. } => {
+            let is_file = |path: &PathBuf| path.is_file();
+            files.extend(run.iter().map(|word| directory.join(word)).filter(is_file).map(|path| ("program".to_owned(), path)));
+        }
+        Program::Trainer { data, .. } => {
+            for split in ["train", "validation", "test"] {
+                let path = data.get(split).and_then(serde_json::Value::as_str);
+                files.extend(path.map(|path| (format!("{split} data"), PathBuf::from(path))));
+            }
+        }
+        Program::Inline => {}
+    }
+    files.extend(prepared.map(|prepared| ("tokenizer".to_owned(), prepared.join("tokenizer.json"))).filter(|(_, path)| path.is_file()));
+    let described = |(role, path): (String, PathBuf)| {
+        let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        SourceFile { role, bytes, digest: digest_of(&path), path: path.display().to_string() }
+    };
+    files.into_iter().map(described).collect()
+}
+
+/// BLAKE3 of a file, hexadecimal, if it can be read and is not very long.
+fn digest_of(path: &Path) -> Option<String> {
+    let file = std::fs::File::open(path).ok()?;
+    if file.metadata().ok()?.len() > LONGEST_FILE {
+        return None;
+    }
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(file).ok()?;
+    Some(hasher.finalize().to_hex().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_git(directory: &Path, words: &[&str]) {
+        let status = Command::new("git").current_dir(directory).args(["-c", "user.name=n", "-c", "user.email=e@x"]).args(words).output().unwrap();
+        assert!(status.status.success(), "{words:?}: {}", String::from_utf8_lossy(&status.stderr));
+    }
+
+    fn commits_in(directory: &Path) -> (String, Option<Changes>, Vec<String>, Option<String>) {
+        match code_in(directory) {
+            (Code::Commit { commit, changes, untracked, .. }, text) => (commit, changes, untracked, text),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_directory_outside_of_a_repository_says_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let (code, text) = code_in(directory.path());
+        let Code::Unknown(why) = code else { panic!("{code:?}") };
+        assert!(why.contains("git"), "{why}");
+        assert_eq!(text, None);
+    }
+
+    #[test]
+    fn commit_changes_and_unknown_files_are_found_and_long_changes_are_cut() {
+        if Command::new("git").arg("--version").output().is_err() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        run_git(path, &["init", "--quiet"]);
+        std::fs::write(path.join("train.py"), "one\n").unwrap();
+        run_git(path, &["add", "train.py"]);
+        run_git(path, &["commit", "--quiet", "-m", "first"]);
+        let (commit, changes, untracked, text) = commits_in(path);
+        assert_eq!((commit.len(), changes, untracked.len(), text), (40, None, 0, None));
+        std::fs::write(path.join("train.py"), "two\n").unwrap();
+        std::fs::write(path.join("new.py"), "secret\n").unwrap();
+        let (again, changes, untracked, text) = commits_in(path);
+        let (changes, text) = (changes.unwrap(), text.unwrap());
+        assert_eq!((again, untracked), (commit, vec!["new.py".to_owned()]));
+        assert!(text.contains("+two") && !text.contains("secret"), "{text}");
+        assert_eq!((changes.files, changes.cut, changes.bytes), (1, false, text.len() as u64));
+        assert_eq!(changes.digest, blake3::hash(text.as_bytes()).to_hex().to_string());
+        std::fs::write(path.join("train.py"), "a long line of code\n".repeat(MOST_CHANGES / 10)).unwrap();
+        let (_, changes, _, text) = commits_in(path);
+        assert_eq!((changes.unwrap().cut, text.unwrap().len()), (true, MOST_CHANGES));
+    }
+
+    #[test]
+    fn files_are_known_by_their_content() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        std::fs::write(&path, "abc").unwrap();
+        assert_eq!(digest_of(&path), Some(blake3::hash(b"abc").to_hex().to_string()));
+        assert_eq!(digest_of(&directory.path().join("b")), None);
+    }
+}

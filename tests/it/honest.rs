@@ -1,0 +1,407 @@
+//! Decisions that do not depend on who is faster, several runs of a configuration, races, and deciding a journal again.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use hpsearch::configuration::{self, Run as RunOf};
+use hpsearch::engine::Outcome;
+use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
+use hpsearch::engine::verify::{Entry, Verified, verify};
+use hpsearch::event::{Event, Request, Seq};
+use hpsearch::study::{Duplicates, Extension, PolicySpec, Program, StudySpec};
+use hpsearch::trial::{Origin, Trial, TrialNumber, TrialState};
+use hpsearch::verdict::Verdict;
+use hpsearch::view::StudyView;
+
+use crate::engine::{asha, decisions, loss, policies};
+
+/// A study of a command: the values of its trials come from reports alone.
+fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
+    let program = Program::Command { run: Vec::new(), cwd: PathBuf::new(), env: BTreeMap::new() };
+    StudySpec { program, ..crate::engine::spec(trials, sampler, pruner) }
+}
+
+/// A number from 0 to 99 for a trial's step: another one for each `pattern`.
+fn draw(pattern: u64, trial: u64, step: u64) -> u64 {
+    let mixed = (pattern * 1_000_003 + trial * 7919 + step * 104_729 + 12_345).wrapping_mul(6_364_136_223_846_793_005);
+    (mixed >> 33) % 100
+}
+
+/// A study whose workers are slow at other places in each pattern, and die at the same ones.
+fn uneven(study: StudySpec, slots: usize, pattern: u64) -> Simulation {
+    let mut simulation = Simulation::new(study, slots, 9, loss);
+    simulation.faults = Box::new(move |trial, attempt, step| match (trial.0, attempt.0, step) {
+        (4, 0, 3) => Some(Fault::Crash),
+        (7, _, 2) => Some(Fault::Fail),
+        (9, _, 4) => Some(Fault::NotANumber),
+        _ if draw(pattern, trial.0, step) < 25 => Some(Fault::Slow),
+        _ => None,
+    });
+    simulation
+}
+
+fn deterministic(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
+    StudySpec { deterministic: true, ..spec(trials, sampler, pruner) }
+}
+
+fn journal(run: &Run) -> Vec<Entry> {
+    let events = run.turns.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event.clone())));
+    (1..).zip(events).map(|(seq, (at, event))| (Seq(seq), at, event)).collect()
+}
+
+fn again(simulation: &Simulation, journal: &[Entry]) -> Verified {
+    let mut view = StudyView::new(&simulation.spec);
+    journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
+    verify(&[(Seq(0), simulation.spec.clone())], journal, &view).unwrap()
+}
+
+fn assert_repeats(simulation: &Simulation, run: &Run, what: &str) {
+    let verified = again(simulation, &journal(run));
+    assert_eq!(verified.difference, None, "{what}");
+    assert!(verified.proposals > 0 && verified.versions.is_empty());
+}
+
+#[test]
+fn a_deterministic_study_decides_the_same_whoever_is_faster() {
+    for (sampler, pruner) in policies() {
+        let of = |slots, pattern| {
+            let simulation = uneven(deterministic(14, sampler, pruner.clone()), slots, pattern);
+            let run = simulation.run(&[]).unwrap();
+            assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
+            assert_repeats(&simulation, &run, sampler);
+            decisions(&run.view)
+        };
+        let first = of(3, 0);
+        for pattern in 1..5 {
+            assert_eq!(of(3, pattern), first, "{sampler} {pruner:?}, pattern {pattern}");
+        }
+    }
+}
+
+#[test]
+fn without_it_who_is_faster_does_decide() {
+    let of = |pattern| decisions(&uneven(spec(14, "tpe", asha("stop")), 3, pattern).run(&[]).unwrap().view);
+    assert!((1..5).any(|pattern| of(pattern) != of(0)), "otherwise the other tests say nothing");
+}
+
+#[test]
+fn a_deterministic_study_that_dies_at_any_turn_decides_the_same_with_other_speeds_and_fewer_slots() {
+    for (sampler, pruner) in [("tpe", asha("stop")), ("tpe", asha("promote")), ("random", PolicySpec::named("median"))] {
+        let study = deterministic(12, sampler, pruner);
+        let whole = uneven(study.clone(), 3, 0).run(&[]).unwrap();
+        for prefix in 1..whole.turns.len() {
+            let slots = 1 + prefix % 3;
+            let simulation = uneven(study.clone(), slots, prefix as u64);
+            let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
+            assert_eq!(decisions(&resumed.view), decisions(&whole.view), "{sampler} {:?} after {prefix} turns on {slots}", study.pruner);
+            assert_repeats(&simulation, &resumed, "resumed");
+        }
+    }
+}
+
+#[test]
+fn a_deterministic_study_reaches_its_goals_whoever_is_faster() {
+    let of = |pattern| {
+        let mut study = deterministic(60, "tpe", asha("stop"));
+        study.budget.target = Some(0.25);
+        study.budget.patience = Some(12);
+        let run = uneven(study, 4, pattern).run(&[]).unwrap();
+        let Outcome::Finished(reason) = run.outcome else { panic!("{:?}", run.outcome) };
+        (decisions(&run.view), reason)
+    };
+    let first = of(0);
+    assert!(first.0.len() < 60, "{}", first.1);
+    for pattern in 1..5 {
+        assert_eq!(of(pattern), first);
+    }
+}
+
+fn replicated(trials: u64, replicates: u32) -> Simulation {
+    let mut study = spec(trials, "tpe", asha("stop"));
+    study.replicates = replicates;
+    let mut simulation = Simulation::new(study, 1, 9, loss);
+    simulation.luck = 0.2;
+    simulation
+}
+
+#[test]
+fn each_configuration_that_completes_has_its_replicates_and_the_best_mean_is_the_best() {
+    let mut simulation = replicated(40, 3);
+    simulation.slots = 3;
+    let run = simulation.run(&[]).unwrap();
+    let counts = run.view.counts;
+    assert!(counts.total() <= 40 && counts.total() > 35, "the budget counts runs: {counts:?}");
+    let first_runs: Vec<&Trial> = run.view.trials.iter().filter(|trial| trial.origin.configuration().is_none()).collect();
+    for first in &first_runs {
+        let runs: Vec<&Trial> = run.view.trials.iter().filter(|trial| trial.origin == Origin::Replicate(first.number)).collect();
+        assert_eq!(runs.len(), if first.state == TrialState::Complete { 2 } else { 0 }, "trial {}", first.number);
+        assert!(runs.iter().all(|run| run.params == first.params && run.state == TrialState::Complete));
+        assert!(runs.iter().all(|run| run.value != first.value), "another seed, another value");
+    }
+    let best = run.view.best().unwrap();
+    let mean_of = |number: TrialNumber| {
+        let runs = run.view.trials.iter().filter(|trial| trial.number == number || trial.origin == Origin::Replicate(number));
+        runs.map(|trial| trial.value.unwrap()).sum::<f64>() / 3.0
+    };
+    assert!((run.view.best_value().unwrap() - mean_of(best.number)).abs() < 1e-12);
+    let complete = first_runs.iter().filter(|first| first.state == TrialState::Complete);
+    assert!(complete.clone().count() > 3);
+    assert!(complete.into_iter().all(|first| mean_of(first.number) >= mean_of(best.number)));
+    assert_repeats(&simulation, &run, "replicates");
+}
+
+#[test]
+fn samplers_see_one_point_with_the_mean_and_pruners_no_replicates() {
+    let run = replicated(30, 3).run(&[]).unwrap();
+    let seen = configuration::for_samplers(&run.view.trials, 3);
+    assert!(seen.iter().all(|trial| trial.origin.configuration().is_none()));
+    assert_eq!(seen.iter().map(|trial| trial.number.0).collect::<Vec<_>>(), (0..seen.len() as u64).collect::<Vec<_>>());
+    let ranked = configuration::ranked(run.view.trials.iter().map(RunOf::from), run.view.direction(), 3);
+    let mut means: Vec<f64> = seen.iter().filter_map(|trial| trial.value).collect();
+    means.sort_by(f64::total_cmp);
+    assert_eq!(means, ranked.iter().map(|(_, sample)| sample.mean).collect::<Vec<_>>());
+    let judged = configuration::for_pruners(&run.view.trials);
+    assert!(judged.iter().all(|trial| trial.origin.is_judged() || trial.curve.is_empty()));
+}
+
+#[test]
+fn a_replicated_study_that_dies_at_any_turn_has_the_same_runs() {
+    for deterministic in [false, true] {
+        let mut simulation = replicated(18, 2);
+        simulation.spec.deterministic = deterministic;
+        simulation.spec.race = 2;
+        let whole = simulation.run(&[]).unwrap();
+        for prefix in 0..whole.turns.len() {
+            let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
+            assert_eq!(decisions(&resumed.view), decisions(&whole.view), "after {prefix} turns");
+            assert_eq!(resumed.view.race, whole.view.race);
+        }
+    }
+}
+
+#[test]
+fn a_point_proposed_again_is_another_run_of_its_configuration_where_that_is_wanted() {
+    let of = |duplicates| {
+        let mut study = spec(30, "random", PolicySpec::named("none"));
+        let dimensions = study.space.dimensions().iter().filter(|dimension| dimension.name == "layers" || dimension.name == "rate");
+        let mut dimensions: Vec<_> = dimensions.cloned().collect();
+        dimensions[0].distribution = hpsearch::space::Distribution::choice(vec![0.01.into(), 0.1.into()]).unwrap();
+        study.space = hpsearch::space::Space::new(dimensions).unwrap();
+        study.duplicates = duplicates;
+        let mut simulation = Simulation::new(study, 2, 2, loss);
+        simulation.luck = 0.2;
+        let run = simulation.run(&[]).unwrap();
+        assert_repeats(&simulation, &run, "duplicates");
+        let repeats = run.view.trials.iter().filter(|trial| matches!(trial.origin, Origin::Repeat(_))).count();
+        (repeats, configuration::for_samplers(&run.view.trials, 1).len(), run)
+    };
+    let (repeats, points, run) = of(Duplicates::Replicate);
+    assert!(points <= 12 && repeats == 30 - points, "{repeats} repeats of {points}");
+    for trial in &run.view.trials {
+        let Origin::Repeat(first) = trial.origin else { continue };
+        assert_eq!(trial.params, run.view.trial(first).unwrap().params);
+    }
+    assert!(run.view.ranked_configurations().iter().any(|(_, sample)| sample.runs > 1 && sample.deviation > 0.0));
+    let (repeats, points, _) = of(Duplicates::Allow);
+    assert_eq!((repeats, points), (0, 30), "there each is a trial of its own");
+}
+
+/// A race of three among a search of twenty, with so much luck in a value that one run says little.
+fn raced(slots: usize, luck: f64) -> Simulation {
+    let mut study = spec(20, "random", asha("stop"));
+    study.race = 3;
+    let mut simulation = Simulation::new(study, slots, 9, loss);
+    simulation.luck = luck;
+    simulation
+}
+
+#[test]
+fn the_best_of_the_search_race_on_fresh_seeds_and_the_winner_is_the_best() {
+    for luck in [0.0, 0.05, 0.4] {
+        let simulation = raced(3, luck);
+        let run = simulation.run(&[]).unwrap();
+        let race = run.view.race.clone().unwrap();
+        assert_eq!(race.finalists.len(), 3);
+        let winner = race.winner().unwrap();
+        assert_eq!(run.view.best().unwrap().number, winner.trial);
+        assert_eq!(run.view.best_value(), Some(winner.sample.mean));
+        let runs: Vec<&Trial> = run.view.trials.iter().filter(|trial| trial.origin.is_race()).collect();
+        assert!((9..=15).contains(&runs.len()), "3 to 5 rounds: {}", runs.len());
+        let own: Vec<f64> = runs.iter().filter(|run| run.origin.configuration() == Some(winner.trial)).filter_map(|run| run.value).collect();
+        assert_eq!(own.len() as u64, winner.sample.runs);
+        assert!((own.iter().sum::<f64>() / own.len() as f64 - winner.sample.mean).abs() < 1e-12);
+        assert_eq!(run.view.counts.complete + run.view.counts.pruned, 20 + runs.len() as u64, "races come on top of the budget");
+        assert!(run.view.finished.is_some());
+        assert_repeats(&simulation, &run, "race");
+    }
+}
+
+#[test]
+fn what_is_clearly_worse_leaves_a_race_and_luck_does_not_decide_it() {
+    // The seed moves all finalists of a round alike, so that it cancels: the truly best wins at once.
+    let run = raced(2, 5.0).run(&[]).unwrap();
+    let race = run.view.race.unwrap();
+    let winner = race.winner().unwrap();
+    assert_eq!(winner.sample.runs, 3, "{}", winner.reason);
+    let truth = |number: TrialNumber| loss(&run.view.trials[number.index()].params, 9);
+    assert!(race.finalists.iter().all(|finalist| truth(winner.trial) <= truth(finalist.trial)));
+    assert!(race.finalists.iter().filter(|finalist| finalist.trial != winner.trial).all(|finalist| {
+        let dropped = finalist.dropped.as_deref().unwrap();
+        dropped.contains("paired t test") && dropped.contains("3 rounds")
+    }));
+}
+
+#[test]
+fn a_race_is_the_same_after_a_crash_at_any_turn() {
+    for slots in [1, 4] {
+        let simulation = raced(slots, 0.3);
+        let whole = simulation.run(&[]).unwrap();
+        let begins = whole.turns.iter().position(|turn| turn.events.iter().any(|event| matches!(event, Event::RaceBegun { .. }))).unwrap();
+        for prefix in begins..whole.turns.len() {
+            let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
+            // With several slots the runs of a search that is not deterministic may differ; from the race's beginning on not.
+            let race = resumed.view.race.unwrap();
+            if prefix > begins {
+                assert_eq!(Some(&race), whole.view.race.as_ref(), "after {prefix} of {} turns", whole.turns.len());
+            }
+            let mut runs: Vec<Origin> = resumed.view.trials.iter().map(|trial| trial.origin.clone()).filter(Origin::is_race).collect();
+            let all = runs.len();
+            runs.sort_by_key(|origin| format!("{origin:?}"));
+            runs.dedup();
+            assert_eq!(runs.len(), all, "no run of a race is doubled");
+        }
+    }
+}
+
+#[test]
+fn a_finalist_whose_run_fails_leaves_and_a_race_of_failures_has_no_winner() {
+    let mut simulation = raced(2, 0.3);
+    let first = simulation.run(&[]).unwrap().view.trials.iter().find(|trial| trial.origin.is_race()).unwrap().number;
+    simulation.faults = Box::new(move |trial, _, _| (trial == first).then_some(Fault::Fail));
+    let run = simulation.run(&[]).unwrap();
+    let race = run.view.race.as_ref().unwrap();
+    let of = run.view.trial(first).unwrap().origin.configuration().unwrap();
+    let gone = race.finalists.iter().find(|finalist| finalist.trial == of).unwrap();
+    assert!(gone.dropped.as_ref().unwrap().contains("round 1 failed"), "{gone:?}");
+    assert!(race.winner().is_some_and(|winner| winner.trial != of));
+    assert!(matches!(run.outcome, Outcome::Finished(_)));
+    simulation.faults = Box::new(move |trial, _, _| (trial >= first).then_some(Fault::Fail));
+    let run = simulation.run(&[]).unwrap();
+    assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
+    assert!(run.view.race.as_ref().unwrap().winner.is_none());
+    assert!(!run.view.best().unwrap().origin.is_race(), "then the search's best counts");
+    assert_eq!(simulation.run(&run.turns).unwrap().steps, 0, "it stays so");
+}
+
+#[test]
+fn a_search_that_goes_on_after_its_race_has_another_one() {
+    let mut simulation = raced(2, 0.1);
+    let first = simulation.run(&[]).unwrap();
+    assert_eq!(simulation.run(&first.turns).unwrap().steps, 0, "a race is run once");
+    simulation.requests = vec![(0, Request::Extend { by: Extension { trials: 5, ..Default::default() } })];
+    let second = simulation.run(&first.turns).unwrap();
+    let race = second.view.race.as_ref().unwrap();
+    assert_eq!((race.number, race.void), (1, false));
+    assert!(race.winner().is_some());
+    let fresh = |number: u32| {
+        let of = |trial: &&Trial| matches!(trial.origin, Origin::Race { race, .. } if race == number);
+        second.view.trials.iter().filter(of).count()
+    };
+    assert!(fresh(0) >= 9 && fresh(1) >= 9);
+    assert_eq!(second.view.trials.iter().filter(|trial| !trial.origin.is_race()).count(), 25);
+    assert_repeats(&simulation, &second, "extended");
+}
+
+#[test]
+fn a_study_that_reaches_its_target_or_runs_out_of_time_still_races() {
+    let mut simulation = raced(3, 0.1);
+    simulation.spec.budget.target = Some(0.5);
+    let run = simulation.run(&[]).unwrap();
+    assert!(run.view.race.as_ref().unwrap().winner().is_some());
+    assert!(matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("target")), "{:?}", run.outcome);
+    let mut simulation = raced(3, 0.1);
+    simulation.spec.budget.time = Some(std::time::Duration::from_millis(1500));
+    let run = simulation.run(&[]).unwrap();
+    assert!(run.view.race.as_ref().unwrap().winner().is_some());
+    assert!(matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("time budget")), "{:?}", run.outcome);
+}
+
+#[test]
+fn every_decision_of_every_policy_repeats_with_several_slots_and_faults() {
+    for (sampler, pruner) in policies() {
+        let simulation = uneven(spec(16, sampler, pruner.clone()), 4, 1);
+        let run = simulation.run(&[]).unwrap();
+        assert_repeats(&simulation, &run, sampler);
+        // Killed in the middle, and gone on with.
+        let killed: Vec<Turn> = run.turns[..run.turns.len() / 2].to_vec();
+        let resumed = simulation.run(&killed).unwrap();
+        let verified = again(&simulation, &journal(&resumed));
+        assert_eq!(verified.difference, None, "{sampler} {pruner:?}, resumed");
+        assert!(verified.proposals >= 16 && verified.verdicts > 16 && verified.values > 0);
+        assert_eq!(verified.promotions > 0, pruner == asha("promote"));
+    }
+}
+
+#[test]
+fn a_journal_that_was_changed_differs_where_it_was_changed() {
+    let simulation = uneven(spec(16, "tpe", asha("promote")), 3, 1);
+    let run = simulation.run(&[]).unwrap();
+    let sound = journal(&run);
+    let place = |wanted: &dyn Fn(&Event) -> bool| sound.iter().rposition(|(_, _, event)| wanted(event)).unwrap();
+    let check = |index: usize, what: &str, change: &dyn Fn(&mut Event)| {
+        let mut changed = sound.clone();
+        change(&mut changed[index].2);
+        let difference = again(&simulation, &changed).difference.unwrap_or_else(|| panic!("{what} is not noticed"));
+        assert_eq!((difference.what, difference.seq), (what, Seq(index as i64 + 1)), "{difference:?}");
+        assert_ne!(difference.stored, difference.now);
+    };
+    check(place(&|event| matches!(event, Event::TrialCreated { .. })), "proposal", &|event| {
+        let Event::TrialCreated { params, .. } = event else { panic!() };
+        params.insert("layers", 5i64 - params.get("layers").unwrap().as_number().unwrap() as i64 % 3);
+    });
+    let promoted = place(&|event| matches!(event, Event::TrialQueued { reason, .. } if reason.contains("rank")));
+    check(promoted, "promotion", &|event| {
+        let Event::TrialQueued { until, .. } = event else { panic!() };
+        *until = Some(7);
+    });
+    check(place(&|event| matches!(event, Event::TrialFinished { state: TrialState::Complete, .. })), "value", &|event| {
+        let Event::TrialFinished { value, .. } = event else { panic!() };
+        *value = value.map(|value| value - 0.01);
+    });
+    // A verdict is compared at the report that it answers.
+    let decided = place(&|event| matches!(event, Event::Decided { verdict: Verdict::Pause(_), .. }));
+    let mut changed = sound.clone();
+    let Event::Decided { verdict, .. } = &mut changed[decided].2 else { panic!() };
+    *verdict = Verdict::GO_ON;
+    let difference = again(&simulation, &changed).difference.unwrap();
+    assert_eq!((difference.what, difference.seq), ("verdict", Seq(decided as i64)), "{difference:?}");
+    assert!(difference.now.starts_with("pause at step"), "{difference:?}");
+}
+
+#[test]
+fn a_race_that_was_changed_and_tables_that_are_not_the_journals_are_noticed() {
+    let simulation = raced(2, 0.3);
+    let run = simulation.run(&[]).unwrap();
+    let sound = journal(&run);
+    let mut changed = sound.clone();
+    let won = changed.iter().position(|(_, _, event)| matches!(event, Event::RaceWon { .. })).unwrap();
+    let Event::RaceWon { sample, .. } = &mut changed[won].2 else { panic!() };
+    sample.mean -= 0.1;
+    let difference = again(&simulation, &changed).difference.unwrap();
+    assert_eq!((difference.what, difference.seq), ("race", Seq(won as i64 + 1)));
+    let mut tables = run.view.clone();
+    tables.trials[2].params.insert("layers", 99i64);
+    let difference = verify(&[(Seq(0), simulation.spec.clone())], &sound, &tables).unwrap().difference.unwrap();
+    assert_eq!((difference.what, difference.trial), ("state", Some(TrialNumber(2))));
+    assert!(difference.stored.contains("99"), "{difference:?}");
+}
+
+#[test]
+fn other_rules_of_a_sampler_are_named() {
+    let mut simulation = uneven(spec(6, "tpe", asha("stop")), 2, 1);
+    let run = simulation.run(&[]).unwrap();
+    simulation.spec.sampler.version += 7;
+    let versions = again(&simulation, &journal(&run)).versions;
+    assert_eq!(versions.len(), 1);
+    assert_eq!((versions[0].kind, versions[0].name.as_str(), versions[0].stored), ("sampler", "tpe", versions[0].here + 7));
+}
