@@ -86,6 +86,9 @@ fn suggest(criterion: &mut Criterion) {
     for (name, space) in [
         ("tpe", continuous_space()),
         ("gp", continuous_space()),
+        ("cmaes", continuous_space()),
+        ("qmc", continuous_space()),
+        ("auto", continuous_space()),
         ("tpe-independent", continuous_space()),
         ("random", continuous_space()),
         ("grid", space()),

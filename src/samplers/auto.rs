@@ -1,12 +1,13 @@
 //! The default sampler: a fixed rule that chooses another one by the space, the budget and the history.
 
+use super::cmaes::CmaEs;
 use super::gp::Gp;
 use super::grid::Grid;
 use super::tpe::Tpe;
 use super::{Ask, Capabilities, Choice, Sampler, SamplerEntry, SamplerError, Situation};
 use crate::params::Params;
 use crate::seed::StreamRng;
-use crate::space::Space;
+use crate::space::{Distribution, Space};
 use crate::study::PolicySpec;
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
@@ -33,6 +34,8 @@ pub struct Auto {
     grid: Option<Grid>,
     gp: Gp,
     tpe: Tpe,
+    /// Where every parameter is a number that is always active.
+    cmaes: Option<CmaEs>,
 }
 
 impl Auto {
@@ -40,13 +43,17 @@ impl Auto {
     pub fn new(space: &Space) -> Self {
         let finite = space.cardinality().is_some();
         let grid = finite.then(|| Grid::new(&PolicySpec::named("grid").with("order", "random"), space).ok()).flatten();
-        Auto { grid, gp: Gp::new(&PolicySpec::named("gp")), tpe: Tpe::new(&PolicySpec::named("tpe")) }
+        let numbers =
+            space.dimensions().iter().all(|dimension| dimension.when.is_none() && !matches!(dimension.distribution, Distribution::Choice { .. }));
+        let cmaes = numbers.then(|| CmaEs::new(&PolicySpec::named("cmaes"), space).ok()).flatten();
+        Auto { cmaes, grid, gp: Gp::new(&PolicySpec::named("gp")), tpe: Tpe::new(&PolicySpec::named("tpe")) }
     }
 
     /// The rule, first match first:
     ///
     /// 1. every point of the space fits the budget: `grid`, in random order;
-    /// 2. many finished or unfinished trials, or many axes: `tpe`;
+    /// 2. many finished trials of nothing but numbers that are always active: `cmaes`; of anything else, and with many unfinished trials
+    ///    or many axes: `tpe`;
     /// 3. conditional parameters: `gp` and `tpe` in turns. Each alone was behind the other on some of the conditional
     ///    problems of benches/search/README.md, and the two together were ahead of both;
     /// 4. otherwise `gp`, and every fourth time `tpe`: where the process is wrong (losses with heavy tails and cusps) it was
@@ -61,6 +68,10 @@ impl Auto {
             return (grid, Choice { sampler: "grid", reason: format!("all {points} points of the space fit the budget of {budget} trials") });
         }
         let axes = space.dimensions().len();
+        if let (Some(cmaes), true) = (&self.cmaes, finished >= GP_MOST && axes <= MANY_AXES) {
+            let reason = format!("every parameter is a number, and {finished} trials are finished, {GP_MOST} or more");
+            return (cmaes, Choice { sampler: "cmaes", reason });
+        }
         if finished >= GP_MOST {
             return tpe(format!("{finished} trials are finished, {GP_MOST} or more"));
         }
@@ -99,7 +110,7 @@ impl Sampler for Auto {
 mod tests {
     use super::*;
     use crate::samplers::conformance::dimension;
-    use crate::space::{Distribution, Scale};
+    use crate::space::Scale;
     use crate::trial::TrialNumber;
 
     fn chosen(space: &Space, finished: u64, running: u64, budget: Option<u64>) -> Choice {
@@ -123,7 +134,8 @@ mod tests {
         assert_eq!(name(&choices(), 0, 0, Some(6)), "grid");
         assert_eq!([name(&choices(), 4, 0, Some(5)), name(&choices(), 5, 0, None)], ["gp", "tpe"]);
         assert_eq!([name(&numbers(3), 0, 0, Some(10)), name(&numbers(3), 249, 31, None), name(&numbers(3), 19, 0, None)], ["gp", "gp", "tpe"]);
-        assert_eq!([name(&numbers(3), 250, 0, None), name(&numbers(3), 20, 32, None), name(&numbers(41), 20, 0, None)], ["tpe"; 3]);
+        assert_eq!([name(&choices(), 250, 0, None), name(&numbers(3), 20, 32, None), name(&numbers(41), 20, 0, None)], ["tpe"; 3]);
+        assert_eq!([name(&numbers(3), 250, 0, None), name(&numbers(41), 250, 0, None)], ["cmaes", "tpe"]);
     }
 
     #[test]

@@ -166,6 +166,11 @@ impl Axis {
         self.parents.iter().all(|(parent, accepted)| accepted.contains(&point[*parent]))
     }
 
+    /// Whether the axis is active in every point.
+    pub fn is_always_active(&self) -> bool {
+        self.parents.is_empty()
+    }
+
     /// Where a value lies; [`INACTIVE`] if the axis does not have it.
     #[expect(clippy::cast_precision_loss, reason = "an index of a list")]
     pub fn position(&self, value: &Value) -> f64 {

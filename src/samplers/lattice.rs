@@ -40,6 +40,9 @@ enum AxisValues {
     Some(Vec<Value>),
 }
 
+/// Most combinations of parents' marks that are told apart: of thirty flags whose children all come after them there are 2^30.
+const MOST_COUNTS: usize = 100_000;
+
 /// The position of a parent that is inactive, or at none of its marks.
 const UNMARKED: u64 = u64::MAX;
 
@@ -144,6 +147,9 @@ impl Lattice {
         let key = (index, self.axes[index].live.iter().map(|parent| chosen[*parent]).collect());
         if let Some(count) = self.counts.get(&key) {
             return Some(*count);
+        }
+        if self.counts.len() >= MOST_COUNTS {
+            return None;
         }
         let mut total = 0u64;
         if self.axes[index].is_active(chosen) {

@@ -419,7 +419,6 @@ fn problems_of_samplers_and_pruners_are_explained() {
         COMMAND,
         &[
             ("[command]", "[sampler]\ntype = \"nsga2\"\n[command]"),
-            ("[command]", "[sampler]\ntype = \"cmaes\"\n[command]"),
             ("[command]", "[sampler]\ntype = \"randm\"\n[command]"),
             ("[command]", "[sampler]\ntype = 3\n[command]"),
             ("[command]", "[sampler]\ntype = \"grid\"\npoint = 3\n[command]"),
@@ -567,7 +566,7 @@ layers = { int = [8, 1] }
 layer = 3
 
 [sampler]
-type = "cmaes"
+type = "nsga2"
 
 [command]
 run = ["train", "{learning_rate}"]

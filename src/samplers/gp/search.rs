@@ -56,7 +56,7 @@ pub(super) fn key(point: &[f64]) -> Vec<u64> {
 impl Search<'_> {
     /// The most promising point that is not taken; a draw if all that are found are.
     pub fn run(&self, rng: &mut StreamRng) -> Point {
-        let mut found: Vec<(f64, Point)> = Vec::with_capacity(ANYWHERE + AROUND);
+        let mut drawn: Vec<Point> = Vec::with_capacity(ANYWHERE + AROUND);
         for index in 0..ANYWHERE + AROUND {
             let point = if index < ANYWHERE || self.best.is_empty() {
                 self.anywhere(rng)
@@ -64,9 +64,10 @@ impl Search<'_> {
                 self.around(self.best[index % BEST.min(self.best.len())], rng)
             };
             if self.allows(&point) {
-                found.push((self.promise(&point), point));
+                drawn.push(point);
             }
         }
+        let mut found = self.judged(drawn);
         // Where constraints leave little, more is drawn.
         for _ in 0..if found.is_empty() { MORE } else { 0 } {
             let point = self.anywhere(rng);
@@ -84,6 +85,31 @@ impl Search<'_> {
         sort(&mut found);
         let free = found.into_iter().find(|(_, point)| !self.taken.contains(&key(point)));
         free.map_or_else(|| self.anywhere(rng), |(_, point)| point)
+    }
+
+    /// The points with their promises, but for those that cannot be among the best `CLIMBS`: a bound costs a tenth of a promise.
+    fn judged(&self, drawn: Vec<Point>) -> Vec<(f64, Point)> {
+        let (Some(incumbent), true, None) = (self.incumbent, self.limits.is_empty(), &self.guess) else {
+            return drawn.into_iter().map(|point| (self.promise(&point), point)).collect();
+        };
+        let mut bounded: Vec<(f64, Point)> = drawn.into_iter().map(|point| (self.process.most_promise(&point, incumbent), point)).collect();
+        sort(&mut bounded);
+        let mut judged: Vec<(f64, Point)> = Vec::new();
+        let mut best: Vec<(f64, Vec<u64>)> = Vec::new();
+        for (bound, point) in bounded {
+            // Room for rounding, of which the bound has more than the promise.
+            if best.len() == CLIMBS && best.last().is_some_and(|(least, _)| bound + 1e-6 < *least) {
+                break;
+            }
+            let (promise, key) = (self.promise(&point), key(&point));
+            if !self.taken.contains(&key) && best.iter().all(|(_, known)| *known != key) {
+                let place = best.partition_point(|(other, _)| *other >= promise);
+                best.insert(place, (promise, key));
+                best.truncate(CLIMBS);
+            }
+            judged.push((promise, point));
+        }
+        judged
     }
 
     fn promise(&self, point: &[f64]) -> f64 {
