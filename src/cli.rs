@@ -342,9 +342,25 @@ fn refuse(error: &clap::Error) -> ExitCode {
         let _ = write!(io::stderr(), "{}", not_built::refusal(verb));
         return ExitCode::from(Exit::Usage.code());
     }
+    if let Some(said) = negative(error) {
+        let _ = write!(io::stderr(), "{said}");
+        return ExitCode::from(Exit::Usage.code());
+    }
     // A reader that has gone is no reason to fail.
     let _ = error.print();
     ExitCode::from(if error.use_stderr() { Exit::Usage.code() } else { Exit::Done.code() })
+}
+
+/// What is said of a negative number: clap takes it for an option, and its advice would lead nowhere.
+fn negative(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    if error.kind() != ErrorKind::UnknownArgument || !word.starts_with('-') || word.parse::<f64>().is_err() {
+        return None;
+    }
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    let is_text = ["TEXT", "PROMPT"].iter().any(|text| usage.contains(text));
+    let help = if is_text { "give a number of at least 0; a text that begins with `-` comes after `--`" } else { "give a number of at least 0" };
+    Some(format!("error: `{word}` is negative, and no number here may be\nhelp: {help}\n\n{usage}\n\nFor more information, try '--help'.\n"))
 }
 
 #[cfg(test)]
@@ -371,6 +387,22 @@ mod tests {
         };
         assert_eq!(trial(&["hpsearch", "kill", "7"]), (None, 7));
         assert_eq!(trial(&["hpsearch", "kill", "digits", "7"]), (Some("digits".into()), 7));
+    }
+
+    #[test]
+    fn a_negative_number_is_said_to_be_one() {
+        let said = |arguments: &[&str]| negative(&CommandLine::try_parse_from(arguments).unwrap_err());
+        for arguments in [
+            &["hpsearch", "explain", "-1"][..],
+            &["hpsearch", "extend", "--trials", "-3"],
+            &["hpsearch", "continue", "1", "--until", "-3"],
+            &["hpsearch", "generate", "m", "--temperature", "-0.5"],
+        ] {
+            let said = said(arguments).unwrap();
+            assert!(said.contains("is negative") && said.contains("\nUsage: hpsearch ") && !said.contains("as a value"), "{said}");
+        }
+        assert!(said(&["hpsearch", "predict", "m", "-1", "star"]).unwrap().contains("comes after `--`"));
+        assert_eq!(said(&["hpsearch", "explain", "--no-such"]), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Reporters say on a stream what happens to a study; each is one file and one line of [`REPORTERS`].
 
 pub mod ahead;
+pub mod bar;
 mod events;
 pub mod journal;
 mod plain;

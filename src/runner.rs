@@ -145,7 +145,7 @@ pub fn clock_of(storage: &dyn Storage, study: StudyId) -> Result<Clock, StorageE
 pub fn waiting_requests(storage: &mut dyn Storage, study: &StoredStudy, lease: &Lease) -> Result<Vec<StoredRequest>, StorageError> {
     let (stale, requests): (Vec<StoredRequest>, Vec<StoredRequest>) =
         storage.pending_requests(study.id)?.into_iter().partition(|stored| stored.request == Request::Stop);
-    let answer = Answer::Refused("the run it was meant for had ended".to_owned());
+    let answer = Answer::Refused("the run it was meant for had ended: ask again if it still holds".to_owned());
     let stale: Vec<Event> = stale.into_iter().map(|stored| Event::RequestServed { id: stored.id, answer: answer.clone() }).collect();
     if !stale.is_empty() {
         let at = clock_of(storage, study.id)?.now();

@@ -24,6 +24,7 @@ mod language_modeling;
 mod layers;
 mod metrics;
 mod optimiser;
+mod pace;
 mod parameters;
 mod prediction;
 mod preparation;
@@ -51,6 +52,7 @@ pub use error::{DataProblem, TrainerError};
 pub use evaluation::evaluate;
 pub use findings::{Finding, Severity};
 pub use generation::{Generated, Sampling, generate};
+pub use pace::Ticker;
 pub use prediction::{Prediction, ScoredLabel, predict};
 pub use preparation::prepare;
 pub use prepared::{PreparedData, Split};
@@ -74,6 +76,9 @@ pub trait Host {
 
     /// A line for the trial's log.
     fn log(&mut self, line: &str);
+
+    /// So many optimiser steps of so many are done.
+    fn at(&mut self, _done: u64, _of: u64) {}
 
     /// Whether the runner asked this trial to leave: it writes a checkpoint before the next optimiser step and returns [`RunEnd::Interrupted`].
     fn stop_requested(&self) -> bool;

@@ -111,6 +111,11 @@ pub enum TuiError {
 const TICK: Duration = Duration::from_secs(1);
 /// How often an embedded runner's end is looked for.
 const ENDING: Duration = Duration::from_millis(200);
+/// How long a thread that panicked takes to end: it prints where it was, which on a busy machine takes its time. While watching,
+/// the loader is the only one that can have.
+const FAREWELL: Duration = Duration::from_secs(20);
+/// The same where it may have been the runner.
+const FAREWELL_OF_ONE: Duration = Duration::from_secs(2);
 /// A frame after a key waits so long for what it wants, so that it is drawn once.
 const PATIENCE: Duration = Duration::from_millis(15);
 
@@ -151,7 +156,10 @@ impl Screens {
         let mut frame = Frame::Stale;
         loop {
             if let Some(exit) = self.told_to_leave() {
-                return Ok(exit);
+                // The loader's panic is known by the terminal first, which it gave back, and a little later by its silence.
+                let patience = if surroundings.mode == TuiMode::Watching { FAREWELL } else { FAREWELL_OF_ONE };
+                let is_loaders = !self.held.is_held() && self.loader.ends_within(patience);
+                return if is_loaders { Err(TuiError::Loader) } else { Ok(exit) };
             }
             if self.alarm.told_to_suspend() {
                 self.held.suspend().map_err(TuiError::Terminal)?;

@@ -76,6 +76,15 @@ pub enum Up {
         /// The piece.
         text: String,
     },
+    /// How far a job is.
+    At {
+        /// What is being done.
+        what: String,
+        /// How much of it is done.
+        done: u64,
+        /// Of how much.
+        of: u64,
+    },
 }
 
 /// Why a line meant for the runner was not understood.
@@ -112,6 +121,10 @@ impl Up {
         }
         if let Some(serde_json::Value::String(text)) = object.remove("hpsearch_text") {
             return Ok(Up::Text { text });
+        }
+        if let Some(at) = object.remove("hpsearch_at") {
+            let (what, done, of) = serde_json::from_value(at).map_err(|error| WireError::Shape { why: error.to_string() })?;
+            return Ok(Up::At { what, done, of });
         }
         let step = match object.remove("step") {
             None => return Err(WireError::Shape { why: "`step` is missing".to_owned() }),
@@ -151,6 +164,7 @@ impl Up {
             Up::End { end, message } => serde_json::json!({ "hpsearch_end": end, "message": message }),
             Up::Answer { body } => serde_json::json!({ "hpsearch_answer": body }),
             Up::Text { text } => serde_json::json!({ "hpsearch_text": text }),
+            Up::At { what, done, of } => serde_json::json!({ "hpsearch_at": [what, done, of] }),
         };
         format!("{PREFIX}{body}")
     }
@@ -327,6 +341,9 @@ pub struct TrainJob {
     pub until: Option<u64>,
     /// The last clock value whose report the runner has.
     pub reported: Option<u64>,
+    /// Whether somebody wants to hear how far it is between reports.
+    #[serde(default)]
+    pub is_watched: bool,
 }
 
 /// One attempt of a command.
@@ -368,6 +385,7 @@ mod tests {
             Up::Report { step: 3, metrics: [("loss".to_owned(), 0.5), ("x".to_owned(), f64::NAN)].into_iter().collect() },
             Up::Checkpoint { path: "/tmp/a b".into(), step: 9 },
             Up::End { end: EndWord::Diverged, message: Some("loss is NaN".into()) },
+            Up::At { what: "tokenising \"a\"".into(), done: 3, of: 4 },
         ];
         for message in messages {
             let line = message.to_line();

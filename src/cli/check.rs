@@ -1,8 +1,10 @@
 //! `hpsearch check`: whether a study file and its data are right, without running a trial.
 
 use std::convert::Infallible;
+use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -10,14 +12,14 @@ use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::ls;
 use super::waiting::Waiting;
-use crate::config::{self, Look};
+use crate::config::{self, Look, placeholders};
 use crate::forecast::Used;
 use crate::params::Params;
 use crate::paths;
 use crate::reporters::ahead::{Running, before_the_first, look_ahead, parts};
 use crate::reporters::wording::{StudyState, count};
 use crate::runner;
-use crate::runner::errand::{self, ErrandError, Progress};
+use crate::runner::errand::{self, ErrandError};
 use crate::runner::process::own_program;
 use crate::runner::slots::{Machine, SlotsError, slots};
 use crate::storage::sqlite::SqliteReader;
@@ -30,7 +32,7 @@ use crate::wire::Job;
 #[command(after_help = "Examples:\n  hpsearch check study.toml\n  hpsearch check study.toml --set budget.trials=50")]
 pub struct CheckArguments {
     /// The study file
-    #[arg(value_name = "STUDY.toml")]
+    #[arg(value_name = "STUDY.toml", default_value = "study.toml")]
     pub study: PathBuf,
     /// Override a key of the study file, as often as needed
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
@@ -56,6 +58,9 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
     writeln!(console.out, "with      sampler {}, pruner {}", spec.sampler.name, spec.pruner.name)?;
     let devices: Vec<String> = places.iter().map(|slot| slot.device.to_string()).collect();
     writeln!(console.out, "on        {} ({})", count(places.len() as u64, "slot"), devices.join(", "))?;
+    if let Some(warning) = missing_program(&spec) {
+        console.say(&warning);
+    }
     for line in prepare_data(&spec, console)?.findings {
         writeln!(console.out, "data      {line}")?;
     }
@@ -86,6 +91,39 @@ fn ahead(spec: &StudySpec, slots: usize, console: &Console) -> Result<String, Fa
     Ok(format!("{} (from the {} of the store)", parts.join("; "), count(summary.counts.total(), "trial")))
 }
 
+/// The warning that a command's program is not where it is looked for: every trial would fail.
+pub fn missing_program(spec: &StudySpec) -> Option<String> {
+    let Program::Command { run, cwd, env } = &spec.program else { return None };
+    let program = run.first().filter(|program| placeholders(program).is_empty())?;
+    let runs = |path: &Path| path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
+    let warning =
+        |where_: &str, help: &str| Some(format!("warning: there is no program `{program}` {where_}, so every trial would fail\nhelp: {help}"));
+    if program.contains('/') {
+        let path = cwd.join(program);
+        if runs(&path) {
+            return None;
+        }
+        if path.is_file() {
+            return Some(format!(
+                "warning: `{}` may not be executed, so every trial would fail\nhelp: `chmod +x {}`, or name the interpreter first: run = [\"python3\", \"{program}\"]",
+                path.display(),
+                path.display()
+            ));
+        }
+        return warning(&format!("in {}", cwd.display()), "check `run` and `cwd` in [command]");
+    }
+    let search = env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"))?;
+    if std::env::split_paths(&search).any(|directory| runs(&cwd.join(directory).join(program))) {
+        return None;
+    }
+    let help = if runs(&cwd.join(program)) {
+        format!("write \"./{program}\" for the one beside the study")
+    } else {
+        "install it, or check `run` in [command]".to_owned()
+    };
+    warning("on PATH", &help)
+}
+
 /// Data that is ready for trials.
 #[derive(Clone, Debug, Default)]
 pub struct PreparedData {
@@ -104,8 +142,8 @@ pub fn prepare_data(spec: &StudySpec, console: &Console) -> Result<PreparedData,
     values.extend(middle.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
     let store = std::path::absolute(&console.store)?;
     let job = Job::Prepare { arguments: values, data: data.clone(), cache: paths::data_cache(spec, &store) };
-    let waiting = Waiting::start("reading and tokenising the data", console);
-    let answer = errand::run(&own_program(), job, &mut |_: Progress| {});
+    let waiting = Waiting::start("preparing the data", console);
+    let answer = errand::run(&own_program(), job, &mut |progress| waiting.hear(&progress));
     drop(waiting);
     let answer = answer?;
     let answer = answer.unwrap_or_default();

@@ -156,7 +156,7 @@ impl From<bool> for OutputForm {
 }
 
 /// Columns and rows; what the system does not say is 80 by 24.
-fn terminal_size() -> (usize, usize) {
+pub(super) fn terminal_size() -> (usize, usize) {
     let asked = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let (columns, rows) = crossterm::terminal::size().map_or((0, 0), |(columns, rows)| (usize::from(columns), usize::from(rows)));
     let known = |size: usize, otherwise| if size > 0 { size } else { otherwise };

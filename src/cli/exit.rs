@@ -19,7 +19,8 @@ pub enum Exit {
     Broken,
     /// The command line or the study file is wrong.
     Usage,
-    /// The budget ended without a completed trial.
+    /// No trial is complete: the budget ended without one (`run`), or what was asked for is of the best trial and there is none
+    /// (`best`, `export`, `importance`). Verbs that show what there is show an empty table or picture instead, which is success.
     NoCompletedTrial,
     /// The failure limit was reached.
     FailureLimit,

@@ -38,6 +38,9 @@ pub struct ExportArguments {
     pub trial: Option<u64>,
 }
 
+/// What is said while a checkpoint is copied.
+pub const COPYING: &str = "copying the checkpoint";
+
 /// Exports it.
 pub fn export(arguments: &ExportArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
@@ -74,7 +77,9 @@ pub fn export_trial(
     metrics.0.extend(test_metrics(reader, study, &trial, checkpoint.as_deref(), console)?.0);
     let recipe = Recipe::of(spec, &trial, step, milestones(spec))?;
     let exported = Exported { spec, trial: &trial, checkpoint: checkpoint.as_deref(), step, metrics, recipe };
-    export::write(&exported, directory)?;
+    let waiting = Waiting::start(COPYING, console);
+    export::write(&exported, directory, &mut |done, of| waiting.at(COPYING, done, of))?;
+    drop(waiting);
     let value = trial.value.map_or_else(String::new, |value| format!(" ({} {})", spec.objective().metric, number(value)));
     console.say(&format!("exported trial {wanted}{value} to {}", shown(directory)));
     for (name, value) in exported.metrics.iter().filter(|(name, _)| name.starts_with("test_")) {
@@ -136,7 +141,7 @@ fn measure_on_test(spec: &StudySpec, trial: &Trial, checkpoint: Option<&Path>, c
         device: crate::device::Device::Cpu,
     };
     let waiting = Waiting::start("measuring on the test split", console);
-    let answer = errand::run(&own_program(), job, &mut |_| {});
+    let answer = errand::run(&own_program(), job, &mut |progress| waiting.hear(&progress));
     drop(waiting);
     let answer = answer?.unwrap_or_default();
     let measured: Metrics = serde_json::from_value(answer)?;

@@ -231,14 +231,43 @@ fn as_named(path: &Path, study: &Path) -> Result<String, Failure> {
     })
 }
 
+/// Names of files and directories that tell nothing of what is in them.
+const GENERIC: [&str; 24] = [
+    "train",
+    "training",
+    "data",
+    "dataset",
+    "datasets",
+    "input",
+    "inputs",
+    "main",
+    "run",
+    "script",
+    "scripts",
+    "src",
+    "code",
+    "study",
+    "studies",
+    "experiment",
+    "experiments",
+    "project",
+    "projects",
+    "tmp",
+    "temp",
+    "home",
+    "root",
+    "work",
+];
+
 /// The study's name: as asked, else after the file, its directory where the file is only called after its split.
 fn name(arguments: &InitArguments, file: &Path) -> String {
     let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    let of_file = stem(&absolute).filter(|stem| !["train", "data", "train.py"].contains(&stem.as_str()));
+    let tells = |name: &String| !GENERIC.contains(&name.to_lowercase().as_str());
+    let of_file = stem(&absolute).filter(tells);
     let of_directory = || {
         let parents = absolute.ancestors().skip(1).filter_map(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        parents.into_iter().find(|name| name != "data")
+        parents.take(3).find(tells)
     };
     let name = arguments.name.clone().or(of_file).or_else(of_directory).unwrap_or_else(|| "study".to_owned());
     let plain: String = name.chars().map(|char| if char.is_alphanumeric() || "-_.".contains(char) { char } else { '-' }).collect();
@@ -287,4 +316,30 @@ fn of_command(command: &str, arguments: &InitArguments, questions: &Questions, c
     let trials = asked_trials(questions, arguments.trials)?;
     let file = script.file.clone().unwrap_or_else(|| script.run.first().cloned().unwrap_or_default());
     Ok(study_file::of_command(&name(arguments, Path::new(&file)), &script, &metric, direction, trials))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_study_is_not_named_after_what_tells_nothing() {
+        let arguments = InitArguments {
+            data: None,
+            command: None,
+            output: "study.toml".into(),
+            name: None,
+            text: None,
+            label: None,
+            metric: None,
+            trials: 1,
+            yes: true,
+        };
+        let named = |file: &str| name(&arguments, Path::new(file));
+        assert_eq!(named("/home/ada/reviews.csv"), "reviews");
+        assert_eq!(named("/home/ada/films/studies/train.csv"), "films");
+        assert_eq!(named("/home/ada/films/data/train.csv"), "films");
+        assert_eq!(named("/tmp/studies/data.csv"), "study");
+        assert_eq!(name(&InitArguments { name: Some("studies".into()), ..arguments.clone() }, Path::new("train.csv")), "studies");
+    }
 }

@@ -1,6 +1,6 @@
 //! Where results go: straight to standard output, or through a pager once they are longer than the screen.
 
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, Stdout, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -31,7 +31,8 @@ impl Paging {
 
 /// The stream of results.
 pub struct Output {
-    stdout: BufWriter<StdoutLock<'static>>,
+    // Not locked: whichever thread panics must be able to give the terminal back, and would wait for this one for ever.
+    stdout: BufWriter<Stdout>,
     paged: Paged,
 }
 
@@ -48,7 +49,7 @@ enum Paged {
 impl Output {
     /// Standard output.
     pub fn new() -> Self {
-        Output { stdout: BufWriter::new(io::stdout().lock()), paged: Paged::No }
+        Output { stdout: BufWriter::new(io::stdout()), paged: Paged::No }
     }
 
     /// From now on, what is longer than the screen goes through a pager.

@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::console::Console;
 use super::exit::{Exit, Failure};
+use super::waiting::Waiting;
 use crate::device::Device;
 use crate::runner::errand;
 use crate::runner::process::own_program;
@@ -38,7 +39,11 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
     if !directory.join("model.safetensors").is_file() {
         return Err(Failure::usage(format!("`{}` holds no model", arguments.directory.display())).help("`hpsearch export STUDY -o DIR` writes one"));
     }
-    let answer = errand::run(&own_program(), Job::Predict { directory, texts: texts.clone(), device }, &mut |_| {})?.unwrap_or_default();
+    let waiting = Waiting::start("loading the model", console);
+    let job = Job::Predict { directory, texts: texts.clone(), device };
+    let answer = errand::run(&own_program(), job, &mut |progress| waiting.hear(&progress));
+    drop(waiting);
+    let answer = answer?.unwrap_or_default();
     let predictions = answer.as_array().cloned().unwrap_or_default();
     for (text, prediction) in texts.iter().zip(&predictions) {
         let labels = prediction.get("labels").and_then(serde_json::Value::as_array).cloned().unwrap_or_default();

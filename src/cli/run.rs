@@ -8,7 +8,7 @@ use clap::Args;
 use crossbeam_channel::Sender;
 use signal_hook::consts::SIGTERM;
 
-use super::check::prepare_data;
+use super::check::{missing_program, prepare_data};
 use super::console::{Console, Talk, life, shown};
 use super::exit::{Exit, Failure};
 use super::export::{export_trial, test_winner};
@@ -104,6 +104,9 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         return Ok(exit);
     }
     warm_start::settle(&mut spec, known.as_ref().map(|known| &known.spec), &store, console)?;
+    if let Some(warning) = missing_program(&spec) {
+        console.say(&warning);
+    }
     let prepared = prepare_data(&spec, console)?;
     for line in &prepared.findings {
         if known.is_none() || console.talk == Talk::Verbose {

@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use super::export::{directory_of, milestones};
+use super::export::{COPYING, directory_of, milestones};
 use super::waiting::Waiting;
 use crate::config;
 use crate::export::{self, Exported, Recipe};
@@ -19,7 +19,7 @@ use crate::reporters::wording::number;
 use crate::runner::errand::{self, Progress};
 use crate::runner::process::own_program;
 use crate::space::Space;
-use crate::study::{Program, StepClock, StudySpec, ValueRule};
+use crate::study::{Program, StudySpec, ValueRule};
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
 use crate::wire::{Job, TrainJob, TrialJob};
@@ -123,17 +123,14 @@ fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Consol
     let mut saved = None;
     let job = job(recipe, scratch);
     let waiting = Waiting::start("training", console);
-    let length = length(recipe);
     let trained = errand::run(&own_program(), job, &mut |progress| match progress {
         Progress::Checkpoint { path, .. } => saved = Some(path),
         Progress::Report { step, metrics } => {
             let Some(value) = metrics.get(&recipe.metric) else { return };
             waiting.say(&format!("{} {step}: {} {}", recipe.clock.as_str(), recipe.metric, number(value)), console);
-            if let Some(length) = length {
-                waiting.at(step, length);
-            }
             reports.push(Report { step, value, metrics, checkpoint: saved.take() });
         }
+        Progress::At { what, done, of } => waiting.at(&what, done, of),
         Progress::Line(_) | Progress::Text(_) => {}
     });
     drop(waiting);
@@ -156,7 +153,9 @@ fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Consol
         metrics: report.metrics.clone(),
         recipe: Recipe { value: Some(report.value).filter(|value| value.is_finite()), continued_after: None, ..recipe.clone() },
     };
-    export::write(&exported, target)?;
+    let waiting = Waiting::start(COPYING, console);
+    export::write(&exported, target, &mut |done, of| waiting.at(COPYING, done, of))?;
+    drop(waiting);
     let compared = match recipe.value {
         Some(before) if recipe.continued_after.is_some() => format!("; the trial that was continued had {}", number(before)),
         Some(before) if before == report.value => ", as before".to_owned(),
@@ -165,18 +164,6 @@ fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Consol
     };
     console.say(&format!("{} {}{compared}; written to {}", recipe.metric, number(report.value), shown(target)));
     Ok(Exit::Done)
-}
-
-/// How many clock values the training has, where the file says so.
-fn length(recipe: &Recipe) -> Option<u64> {
-    let argument = match recipe.clock {
-        StepClock::Epoch => "num_train_epochs",
-        StepClock::Step => "max_steps",
-        StepClock::Samples => return None,
-    };
-    let value = recipe.trainer_arguments().get(argument)?.as_f64()?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a bar needs no more")]
-    (value >= 1.0).then_some(value as u64)
 }
 
 fn job(recipe: &Recipe, scratch: &Path) -> Job {
@@ -204,6 +191,7 @@ fn job(recipe: &Recipe, scratch: &Path) -> Job {
         rows_at_once: None,
         until: None,
         reported: None,
+        is_watched: true,
     })
 }
 

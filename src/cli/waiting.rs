@@ -1,22 +1,23 @@
-//! A line on standard error while something long is done: a bar with the time left, on terminals only.
+//! A line on standard error while something long is done: drawn again and again on a terminal, now and then a line elsewhere.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
-use super::console::{Console, Talk};
+use super::console::{Console, Talk, terminal_size};
+use crate::reporters::bar::{self, Estimator};
 use crate::reporters::sparkline::Charset;
-use crate::reporters::wording::rough_duration;
+use crate::runner::errand::Progress;
 
 /// What is quicker than this needs no line.
 const PATIENCE: Duration = Duration::from_millis(600);
 
-/// How often the line is drawn again.
+/// How often the line is drawn again on a terminal.
 const TURN: Duration = Duration::from_millis(200);
 
-/// Columns of the bar.
-const BAR: usize = 24;
+/// How often a line is written where there is no terminal, and when the first.
+const NOW_AND_THEN: Duration = Duration::from_secs(30);
 
 /// The line, from its beginning to its drop.
 pub struct Waiting {
@@ -25,55 +26,48 @@ pub struct Waiting {
 
 /// What the line is told.
 enum Word {
-    /// So much of so much is done.
-    At(u64, u64),
+    /// Of what is being done, so much of so much is done.
+    At(String, u64, u64),
     /// To be printed above it.
     Say(String),
 }
 
-impl Waiting {
-    /// Begins to wait for what is called `what`; nothing is drawn with `-q` and where standard error is no terminal.
-    pub fn start(what: &str, console: &Console) -> Self {
-        if console.talk == Talk::Quiet || !io::stderr().is_terminal() {
-            return Waiting { parts: None };
-        }
-        let (tx, rx) = channel::<Word>();
-        let (what, charset) = (what.to_owned(), console.look.charset);
-        let drawing = spawn(move || {
-            let started = Instant::now();
-            let mut part = None;
-            let mut drawn: Option<Instant> = None;
-            loop {
-                match rx.recv_timeout(TURN) {
-                    Ok(Word::At(done, of)) => part = Some((done, of)),
-                    Ok(Word::Say(text)) => {
-                        draw(&format!("\r\x1b[K{text}\n"));
-                    }
-                    Err(RecvTimeoutError::Disconnected) => break,
-                    Err(RecvTimeoutError::Timeout) => {}
-                }
-                if started.elapsed() >= PATIENCE && drawn.is_none_or(|drawn| drawn.elapsed() >= TURN) {
-                    drawn = Some(Instant::now());
-                    draw(&format!("\r{}\x1b[K", line(&what, part, started.elapsed(), charset)));
-                }
-            }
-            if drawn.is_some() {
-                draw("\r\x1b[K");
-            }
-        });
-        Waiting { parts: Some((tx, drawing)) }
-    }
-
-    /// So much of so much is done.
-    pub fn at(&self, done: u64, of: u64) {
-        if let Some((tx, _)) = &self.parts {
-            // It draws until it is told to end.
-            let _ = tx.send(Word::At(done, of));
-        }
-    }
+/// How the line is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// In place, over what was there.
+    Redrawn,
+    /// Line below line.
+    NowAndThen,
 }
 
 impl Waiting {
+    /// Begins to wait for what is called `what`; nothing is shown with `-q`.
+    pub fn start(what: &str, console: &Console) -> Self {
+        if console.talk == Talk::Quiet {
+            return Waiting { parts: None };
+        }
+        let form = if io::stderr().is_terminal() { Form::Redrawn } else { Form::NowAndThen };
+        let (tx, rx) = channel::<Word>();
+        let (what, charset) = (what.to_owned(), console.look.charset);
+        Waiting { parts: Some((tx, spawn(move || draw(what, form, charset, &rx)))) }
+    }
+
+    /// Of what is being done, so much of so much is done.
+    pub fn at(&self, what: &str, done: u64, of: u64) {
+        if let Some((tx, _)) = &self.parts {
+            // It draws until it is told to end.
+            let _ = tx.send(Word::At(what.to_owned(), done, of));
+        }
+    }
+
+    /// What a worker says, as far as it is about how far it is.
+    pub fn hear(&self, progress: &Progress) {
+        if let Progress::At { what, done, of } = progress {
+            self.at(what, *done, *of);
+        }
+    }
+
     /// Says something to the person, above the line.
     pub fn say(&self, text: &str, console: &mut Console) {
         match &self.parts {
@@ -94,40 +88,42 @@ impl Drop for Waiting {
     }
 }
 
-fn draw(text: &str) {
+/// Shows the line until nobody tells it anything any more.
+fn draw(mut what: String, form: Form, charset: Charset, words: &Receiver<Word>) {
+    let (turn, patience) = if form == Form::Redrawn { (TURN, PATIENCE) } else { (NOW_AND_THEN, NOW_AND_THEN) };
+    let (started, mut shown) = (Instant::now(), None::<Instant>);
+    let mut estimator = Estimator::default();
+    loop {
+        let due = shown.map_or(patience, |shown| turn.saturating_sub(shown.elapsed()));
+        match words.recv_timeout(due) {
+            Ok(Word::At(now, done, of)) => {
+                what = now;
+                estimator.hear(started.elapsed(), done, of);
+            }
+            Ok(Word::Say(text)) => {
+                let begin = if form == Form::Redrawn && shown.is_some() { "\r\x1b[K" } else { "" };
+                write(&format!("{begin}{text}\n"));
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if started.elapsed() >= patience && shown.is_none_or(|shown| shown.elapsed() >= turn) {
+            shown = Some(Instant::now());
+            let elapsed = started.elapsed();
+            match form {
+                // The last column is left free: some terminals begin a new line once it is written.
+                Form::Redrawn => write(&format!("\r{}\x1b[K", bar::line(&what, &estimator, elapsed, charset, terminal_size().0.saturating_sub(1)))),
+                Form::NowAndThen => write(&format!("{}\n", bar::words(&what, &estimator, elapsed))),
+            }
+        }
+    }
+    if form == Form::Redrawn && shown.is_some() {
+        write("\r\x1b[K");
+    }
+}
+
+fn write(text: &str) {
     let mut stderr = io::stderr().lock();
     // Whoever closed standard error does not want to see it.
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
-}
-
-/// `checking the store ━━━━━━────── 50 %, 4 s, about 4 s left`; without parts `preparing data, 12 s`.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a bar")]
-fn line(what: &str, part: Option<(u64, u64)>, elapsed: Duration, charset: Charset) -> String {
-    let spent = rough_duration(elapsed);
-    let Some((done, of)) = part.filter(|(_, of)| *of > 0) else {
-        return format!("{what}, {spent}");
-    };
-    let share = (done as f64 / of as f64).clamp(0.0, 1.0);
-    let full = (share * BAR as f64).round() as usize;
-    let (on, off) = if charset == Charset::Unicode { ("━", "─") } else { ("=", "-") };
-    let left = (share > 0.0).then(|| Duration::try_from_secs_f64(elapsed.as_secs_f64() * (1.0 - share) / share).ok()).flatten();
-    let left = left.map(|left| format!(", about {} left", rough_duration(left))).unwrap_or_default();
-    format!("{what} {}{} {:.0} %, {spent}{left}", on.repeat(full), off.repeat(BAR - full), share * 100.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_left_takes_as_long_as_what_is_done_took() {
-        let said = line("checking", Some((1, 4)), Duration::from_secs(10), Charset::Ascii);
-        assert_eq!(said, "checking ======------------------ 25 %, 10 s, about 30 s left");
-    }
-
-    #[test]
-    fn without_parts_the_time_is_all_that_is_known() {
-        assert_eq!(line("preparing data", None, Duration::from_secs(75), Charset::Unicode), "preparing data, 1 min 15 s");
-        assert_eq!(line("checking", Some((0, 4)), Duration::from_secs(1), Charset::Unicode), format!("checking {} 0 %, 1 s", "─".repeat(24)));
-    }
 }

@@ -66,7 +66,10 @@ fn environment(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> BTreeMa
     let mut env = BTreeMap::new();
     for entry in section.node("env").and_then(Node::table).into_iter().flat_map(|table| &table.entries) {
         if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
-            problems.push(Diagnostic::error(entry.place, format!("`{}` cannot be the name of a variable", entry.key.escape_debug())));
+            problems.push(
+                Diagnostic::error(entry.place, format!("`{}` cannot be the name of a variable", entry.key.escape_debug()))
+                    .help("a name is not empty and has no `=`"),
+            );
         } else if entry.key.starts_with("HPSEARCH_") {
             problems.push(Diagnostic::error(entry.place, format!("`{}` is set by hpsearch for each trial", entry.key)).help("choose another name"));
         }

@@ -22,7 +22,7 @@ pub(super) fn read(entry: &Entry, searched: Option<&Searched>, problems: &mut Ve
 fn one(node: &Node, searched: Option<&Searched>, problems: &mut Vec<Diagnostic>) -> Option<Constraint> {
     let Item::Table(table) = &node.item else {
         let problem = Diagnostic::error(node.place, "`constraint` must be a list of tables");
-        problems.push(problem.label(format!("this is {}", node.describe())));
+        problems.push(problem.label(format!("this is {}", node.describe())).help("write [[constraint]], and `require` or `limit` under it"));
         return None;
     };
     let keys = keys::find("constraint").map_or(&[][..], |table| table.keys);
@@ -55,10 +55,7 @@ fn condition(node: &Node, known: Option<Known<'_>>, searched: Option<&Searched>,
     let text = node.text()?;
     let located = |error: ExpressionError| {
         let whole = Diagnostic::error(place(node, text, &error), error.message);
-        match error.help {
-            Some(help) => whole.help(help),
-            None => whole,
-        }
+        whole.help(error.help.unwrap_or_else(|| "write a comparison, such as `width * depth <= 4096`".to_owned()))
     };
     let expression = match Expression::parse(text) {
         Ok(expression) => expression,

@@ -52,23 +52,39 @@ pub struct Diagnostic {
     pub help: Vec<String>,
 }
 
+/// A problem that does not say yet what to do: [`help`](Complaint::help) makes it a [`Diagnostic`], so that none is shown without.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Complaint(Diagnostic);
+
+impl Complaint {
+    /// With words under the place.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.0.label = Some(label.into());
+        self
+    }
+
+    /// With another place.
+    pub fn related(self, place: impl Into<Option<Place>>, label: impl Into<String>) -> Self {
+        Complaint(self.0.related(place, label))
+    }
+
+    /// With advice.
+    pub fn help(self, help: impl Into<String>) -> Diagnostic {
+        self.0.help(help)
+    }
+}
+
 impl Diagnostic {
     /// An error at `place`.
-    pub fn error(place: impl Into<Option<Place>>, message: impl Into<String>) -> Self {
+    pub fn error(place: impl Into<Option<Place>>, message: impl Into<String>) -> Complaint {
         let (place, message) = (place.into(), message.into());
-        Diagnostic { severity: Severity::Error, message, place, label: None, related: Vec::new(), help: Vec::new() }
+        Complaint(Diagnostic { severity: Severity::Error, message, place, label: None, related: Vec::new(), help: Vec::new() })
     }
 
     /// A warning at `place`.
-    pub fn warning(place: impl Into<Option<Place>>, message: impl Into<String>) -> Self {
-        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(place, message) }
-    }
-
-    /// With words under the place.
-    #[must_use]
-    pub fn label(mut self, label: impl Into<String>) -> Self {
-        self.label = Some(label.into());
-        self
+    pub fn warning(place: impl Into<Option<Place>>, message: impl Into<String>) -> Complaint {
+        Complaint(Diagnostic { severity: Severity::Warning, ..Diagnostic::error(place, message).0 })
     }
 
     /// With another place.
@@ -78,7 +94,7 @@ impl Diagnostic {
         self
     }
 
-    /// With advice; several calls give several lines.
+    /// With more advice; several calls give several lines.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help.push(help.into());
@@ -273,15 +289,18 @@ mod tests {
 
     #[test]
     fn the_count_names_problems_and_warnings() {
-        let diagnostics =
-            Diagnostics::new(source(""), vec![Diagnostic::error(None, "a"), Diagnostic::warning(None, "b"), Diagnostic::error(None, "c")]);
+        let diagnostics = Diagnostics::new(
+            source(""),
+            vec![Diagnostic::error(None, "a").help("x"), Diagnostic::warning(None, "b").help("y"), Diagnostic::error(None, "c").help("z")],
+        );
         assert_eq!(diagnostics.summary(), "2 problems and 1 warning in study.toml");
     }
 
     #[test]
     fn places_outside_the_text_render_all_the_same() {
         let place = Place { source: 0, start: 3, end: 99 };
-        let diagnostics = Diagnostics::new(source("äß\n"), vec![Diagnostic::error(place, "bad").related(Place { source: 7, ..place }, "gone")]);
+        let diagnostics =
+            Diagnostics::new(source("äß\n"), vec![Diagnostic::error(place, "bad").related(Place { source: 7, ..place }, "gone").help("mend it")]);
         assert!(diagnostics.render(Look::Plain).contains("study.toml"));
     }
 

@@ -23,7 +23,7 @@ pub(super) fn read(entry: &Entry, searched: &Searched, problems: &mut Vec<Diagno
             Some(table) => configurations.push(configuration(table, searched, problems)),
             None => {
                 let problem = Diagnostic::error(node.place, "`enqueue` must be a list of tables");
-                problems.push(problem.label(format!("this is {}", node.describe())));
+                problems.push(problem.label(format!("this is {}", node.describe())).help("write [[enqueue]], and the parameters under it"));
             }
         }
     }
@@ -50,7 +50,7 @@ fn configuration(table: &Table, searched: &Searched, problems: &mut Vec<Diagnost
             None => {
                 let problem = Diagnostic::error(leaf.value.place, format!("`{value}` is not a value of `{}`", leaf.name));
                 let problem = problem.label(format!("not {}", describe(&parameter.dimension.distribution)));
-                problems.push(problem.related(parameter.range, "the range"));
+                problems.push(problem.related(parameter.range, "the range").help("give a value of the range, or widen it under [space]"));
             }
         }
     }

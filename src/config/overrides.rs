@@ -106,7 +106,7 @@ fn put(table: &mut Table, mut entry: Entry, path: &str, problems: &mut Vec<Diagn
         }
         _ => {
             let problem = Diagnostic::error(entry.place, format!("`{}` is {} in the study file, not a table", own.key, own.value.describe()));
-            problems.push(problem.related(own.value.place, "written here"));
+            problems.push(problem.related(own.value.place, "written here").help(format!("leave out what follows `{}`", own.key)));
         }
     }
 }

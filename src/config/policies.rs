@@ -34,20 +34,26 @@ pub(super) struct Chosen {
 
 impl Chosen {
     /// Where the policy's own constructor found something wrong.
-    pub fn problem(&self, error: &PolicyError) -> Diagnostic {
+    ///
+    /// `length`: where a full trial's length is written, which an option may not fit.
+    pub fn problem(&self, error: &PolicyError, length: Option<Place>) -> Diagnostic {
         match error {
-            PolicyError::Option { option, why, .. } => {
+            PolicyError::Option { option, why, policy } => {
                 let place = self.options.get(option).copied().or(self.place);
                 // The consequence goes under the value: together they are longer than a line.
-                match why.split_once(", so ") {
+                let problem = match why.split_once(", so ") {
                     Some((wrong, consequence)) => Diagnostic::error(place, format!("`{option}`: {wrong}")).label(format!("so {consequence}")),
                     None => Diagnostic::error(place, format!("`{option}`: {why}")),
+                };
+                if why.contains("a full trial") {
+                    return problem.related(length, "a full trial's length").help(format!("make `{option}` smaller, or trials longer"));
                 }
+                problem.help(format!("change `{option}`, or leave it out: `hpsearch list` tells what `{policy}` takes"))
             }
             // What is wrong comes first in the reason, what to do after the semicolon.
             PolicyError::Unsuitable { policy, why } => match why.split_once("; ") {
                 Some((wrong, advice)) => Diagnostic::error(self.place, format!("`{policy}` cannot serve this study: {wrong}")).help(advice),
-                None => Diagnostic::error(self.place, error.to_string()),
+                None => Diagnostic::error(self.place, error.to_string()).help("`hpsearch list` tells what others there are"),
             },
         }
     }
@@ -117,7 +123,5 @@ fn located(problem: PolicyProblem, place: Place, options: &[&Entry]) -> Diagnost
     let entry = problem.key.as_ref().and_then(|key| options.iter().find(|entry| entry.key == *key));
     let known_key = problem.message.starts_with(&format!("`{}`:", problem.key.as_deref().unwrap_or_default()));
     let place = entry.map_or(place, |entry| if known_key { entry.value.place } else { entry.place });
-    let mut diagnostic = Diagnostic::error(place, problem.message);
-    diagnostic.help.extend(problem.help);
-    diagnostic
+    Diagnostic::error(place, problem.message).help(problem.help.unwrap_or_else(|| "`hpsearch list` tells its options".to_owned()))
 }

@@ -92,7 +92,7 @@ pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<
     let unlimited =
         ["trials", "time", "target", "device_hours", "cost"].iter().all(|key| budget.lacks(key)) && (budget.place.is_some() || file.lacks("budget"));
     check_sampler(&spec, &sampler, unlimited.then_some(&budget), problems);
-    check_pruner(&spec, &pruner, problems);
+    check_pruner(&spec, &pruner, arguments.as_ref().and_then(|arguments| arguments.place_of_length(spec.step)), problems);
     honest::check(&spec, &budget, problems);
     Some(spec)
 }
@@ -395,12 +395,12 @@ fn check_sampler(spec: &StudySpec, sampler: &Chosen, unlimited: Option<&Section<
                 problems.push(problem.help("write `trials = 48` or `time = \"8h\"` under [budget]"));
             }
         }
-        Ok(Err(error)) => problems.push(sampler.problem(&error)),
+        Ok(Err(error)) => problems.push(sampler.problem(&error, None)),
         Err(unknown) => problems.push(Diagnostic::error(sampler.place, unknown.message()).help(unknown.help())),
     }
 }
 
-fn check_pruner(spec: &StudySpec, pruner: &Chosen, problems: &mut Vec<Diagnostic>) {
+fn check_pruner(spec: &StudySpec, pruner: &Chosen, length: Option<Place>, problems: &mut Vec<Diagnostic>) {
     let budget = super::full_trial(spec);
     let needs_end = matches!(spec.pruner.name.as_str(), "asha" | "hyperband");
     if needs_end && budget.is_none() && !spec.pruner.options.contains_key("max_resource") {
@@ -420,7 +420,7 @@ fn check_pruner(spec: &StudySpec, pruner: &Chosen, problems: &mut Vec<Diagnostic
     }
     match pruners::find(&spec.pruner.name).map(|entry| (entry.build)(&spec.pruner, budget)) {
         Ok(Ok(_)) => {}
-        Ok(Err(error)) => problems.push(pruner.problem(&error)),
+        Ok(Err(error)) => problems.push(pruner.problem(&error, length)),
         Err(unknown) => problems.push(Diagnostic::error(pruner.place, unknown.message()).help(unknown.help())),
     }
 }
@@ -513,7 +513,7 @@ fn checkpoints(section: &Section<'_>, base: &Path, problems: &mut Vec<Diagnostic
                 let problem = problem.label(format!("this is {}", node.describe()));
                 problems.push(match node.whole().filter(|count| *count > 0) {
                     Some(count) => problem.help(format!("write keep = \"best-{count}\"")),
-                    None => problem,
+                    None => problem.help("write keep = \"best-3\""),
                 });
                 default.keep_best
             }

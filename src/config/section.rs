@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::diagnostic::{Diagnostic, Place};
+use super::diagnostic::{Complaint, Diagnostic, Place};
 use super::duration;
 use super::keys::{self, Key, KeyKind, KeyStatus};
 use super::size;
@@ -132,37 +132,37 @@ pub(super) fn not_yet(place: Place, what: &str, instead: &str) -> Diagnostic {
 }
 
 fn check_kind(name: &str, key: &Key, node: &Node) -> Result<(), Box<Diagnostic>> {
-    let wrong = |node: &Node, expected: &str| {
+    let wrong = |node: &Node, expected: &str| -> Complaint {
         let problem = Diagnostic::error(node.place, format!("`{name}` must be {expected}"));
-        Box::new(problem.label(format!("this is {}", node.describe())))
+        problem.label(format!("this is {}", node.describe()))
     };
     match key.kind {
         KeyKind::Text | KeyKind::Path => match node.text() {
             Some(text) if !text.trim().is_empty() => Ok(()),
-            _ => Err(quote_hint(wrong(node, "a string"), node)),
+            _ => Err(quote_hint(wrong(node, "a string"), key, node)),
         },
         KeyKind::Word { accepted, later } => check_word(name, node, accepted, later),
         KeyKind::Direction if node.text().is_some_and(|word| keys::SHORT_DIRECTIONS.contains(&word)) => Ok(()),
         KeyKind::Direction => check_word(name, node, keys::DIRECTIONS, &[]),
         KeyKind::Whole { min, max } => match node.whole() {
             Some(int) if (min..=max).contains(&int) => Ok(()),
-            _ => Err(number_hint(wrong(node, &whole_between(min, max)), node)),
+            _ => Err(number_hint(wrong(node, &whole_between(min, max)), key, node)),
         },
         KeyKind::WholeOrAuto { min, max } => match (&node.item, node.whole()) {
             (_, Some(int)) if (min..=max).contains(&int) => Ok(()),
             (Item::Text(text), _) if text == "auto" => Ok(()),
-            _ => Err(number_hint(wrong(node, &format!("{} or \"auto\"", whole_between(min, max))), node)),
+            _ => Err(number_hint(wrong(node, &format!("{} or \"auto\"", whole_between(min, max))), key, node)),
         },
-        KeyKind::Number => node.number().map(drop).ok_or_else(|| number_hint(wrong(node, "a number"), node)),
+        KeyKind::Number => node.number().map(drop).ok_or_else(|| number_hint(wrong(node, "a number"), key, node)),
         KeyKind::Amount => match node.number() {
             Some(number) if number > 0.0 => Ok(()),
-            _ => Err(number_hint(wrong(node, "a number above zero"), node)),
+            _ => Err(number_hint(wrong(node, "a number above zero"), key, node)),
         },
         KeyKind::Flag => {
             if matches!(node.item, Item::Flag(_)) {
                 Ok(())
             } else {
-                Err(wrong(node, "true or false"))
+                Err(example(wrong(node, "true or false"), key))
             }
         }
         KeyKind::Duration => match node.text().map(duration::parse) {
@@ -183,18 +183,18 @@ fn check_kind(name: &str, key: &Key, node: &Node) -> Result<(), Box<Diagnostic>>
         },
         KeyKind::Texts => match node.list() {
             Some(list) => match list.iter().find(|element| element.text().is_none()) {
-                Some(element) => Err(quote_hint(wrong(element, "a list of strings"), element)),
+                Some(element) => Err(quote_hint(wrong(element, "a list of strings"), key, element)),
                 None => Ok(()),
             },
-            None => Err(bracket_hint(key.name, wrong(node, "a list of strings, in brackets"), node)),
+            None => Err(bracket_hint(key, wrong(node, "a list of strings, in brackets"), node)),
         },
         KeyKind::Words(accepted) => match node.list() {
             Some(list) => list.iter().try_for_each(|element| check_word(name, element, accepted, &[])),
-            None => Err(bracket_hint(key.name, wrong(node, "a list of words, in brackets"), node)),
+            None => Err(bracket_hint(key, wrong(node, "a list of words, in brackets"), node)),
         },
         KeyKind::Environment => match node.table() {
             Some(table) => match table.entries.iter().find(|entry| entry.value.text().is_none()) {
-                Some(entry) => Err(quote_hint(wrong(&entry.value, "a table of strings"), &entry.value)),
+                Some(entry) => Err(quote_hint(wrong(&entry.value, "a table of strings"), key, &entry.value)),
                 None => Ok(()),
             },
             None => Err(Box::new(wrong(node, "a table of strings").help("write `env = { NAME = \"value\" }`"))),
@@ -220,7 +220,7 @@ pub(super) fn check_word(name: &str, node: &Node, accepted: &[&str], later: &[&s
     let problem = Diagnostic::error(node.place, format!("`{name}` cannot be `{word}`")).label(format!("expected {}", one_of(accepted)));
     Err(Box::new(match nearest(word, accepted.iter().copied()) {
         Some(near) => problem.help(format!("did you mean \"{near}\"?")),
-        None => problem,
+        None => problem.help(help),
     }))
 }
 
@@ -236,33 +236,46 @@ pub(super) fn whole_between(min: i64, max: i64) -> String {
     if max == i64::MAX { format!("a whole number of at least {min}") } else { format!("a whole number from {min} to {max}") }
 }
 
+/// With the key as it may be written.
+fn example(problem: Complaint, key: &Key) -> Box<Diagnostic> {
+    let value = match key.kind {
+        _ if !key.default.is_empty() && !key.default.contains(' ') => key.default.to_owned(),
+        KeyKind::Whole { min, max } | KeyKind::WholeOrAuto { min, max } => 10.clamp(min, max).to_string(),
+        KeyKind::Number | KeyKind::Amount => "0.5".to_owned(),
+        KeyKind::Flag => "true".to_owned(),
+        KeyKind::Size => "\"50GiB\"".to_owned(),
+        KeyKind::Texts => "[\"...\"]".to_owned(),
+        KeyKind::Words(words) => format!("[\"{}\"]", words.join("\", \"")),
+        KeyKind::Environment => "{ NAME = \"value\" }".to_owned(),
+        _ => "\"...\"".to_owned(),
+    };
+    Box::new(problem.help(format!("write for example `{} = {value}`", key.name)))
+}
+
 /// Numbers, flags and dates where a string is expected want quotes.
-fn quote_hint(problem: Box<Diagnostic>, node: &Node) -> Box<Diagnostic> {
+fn quote_hint(problem: Complaint, key: &Key, node: &Node) -> Box<Diagnostic> {
     match &node.item {
         Item::Whole(_) | Item::Number(_) | Item::Flag(_) => {
             let value = node.to_json();
             Box::new(problem.help(format!("write it in quotes: \"{value}\"")))
         }
         Item::Date(date) => Box::new(problem.help(format!("write it in quotes: \"{date}\""))),
-        _ => problem,
+        _ => example(problem, key),
     }
 }
 
 /// One string where a list is expected wants brackets; a command line, one string for each word.
-fn bracket_hint(key: &str, problem: Box<Diagnostic>, node: &Node) -> Box<Diagnostic> {
-    let Some(text) = node.text() else { return problem };
-    let words: Vec<&str> = if key == "run" { text.split_whitespace().collect() } else { vec![text] };
-    if text.contains(['"', '\'', '\\']) {
-        return problem;
-    }
+fn bracket_hint(key: &Key, problem: Complaint, node: &Node) -> Box<Diagnostic> {
+    let Some(text) = node.text().filter(|text| !text.contains(['"', '\'', '\\'])) else { return example(problem, key) };
+    let words: Vec<&str> = if key.name == "run" { text.split_whitespace().collect() } else { vec![text] };
     let words: Vec<String> = words.into_iter().map(|word| format!("\"{word}\"")).collect();
-    Box::new(problem.help(format!("write {key} = [{}]", words.join(", "))))
+    Box::new(problem.help(format!("write {} = [{}]", key.name, words.join(", "))))
 }
 
 /// Numbers in quotes want none.
-fn number_hint(problem: Box<Diagnostic>, node: &Node) -> Box<Diagnostic> {
+fn number_hint(problem: Complaint, key: &Key, node: &Node) -> Box<Diagnostic> {
     match node.text().map(str::trim).filter(|text| text.parse::<f64>().is_ok_and(f64::is_finite)) {
         Some(text) => Box::new(problem.help(format!("write it without quotes: {text}"))),
-        None => problem,
+        None => example(problem, key),
     }
 }

@@ -66,7 +66,7 @@ pub(super) fn read(table: &Table, place: Place, problems: &mut Vec<Diagnostic>) 
     for (name, entry) in definitions("", table) {
         if let Some(first) = written.get(&name) {
             let problem = Diagnostic::error(entry.place, format!("the parameter `{name}` is defined twice")).label("second time");
-            problems.push(problem.related(*first, "first time"));
+            problems.push(problem.related(*first, "first time").help("keep one of them"));
             continue;
         }
         written.insert(name.clone(), entry.place);
@@ -201,7 +201,7 @@ fn distribution(name: &str, kind: &Entry, table: &Table, problems: &mut Vec<Diag
         Some((Item::Flag(true), _)) => Scale::Log,
         Some((_, entry)) => {
             let problem = Diagnostic::error(entry.value.place, format!("`space.{name}.log` must be true or false"));
-            problems.push(problem.label(format!("this is {}", entry.value.describe())));
+            problems.push(problem.label(format!("this is {}", entry.value.describe())).help("write `log = true`, without quotes, or leave it out"));
             return None;
         }
     };
@@ -228,7 +228,7 @@ fn float(name: &str, low: &Node, high: &Node, scale: Scale, step: Option<&Entry>
         Item::Number(number) => Some(number),
         _ => node.number().or_else(|| {
             let problem = Diagnostic::error(node.place, format!("{what} of `space.{name}` must be a number"));
-            problems.push(problem.label(format!("this is {}", node.describe())));
+            problems.push(problem.label(format!("this is {}", node.describe())).help("write a number without quotes, such as 0.1 or 1e-5"));
             None
         }),
     };
@@ -246,7 +246,9 @@ fn int(name: &str, low: &Node, high: &Node, scale: Scale, step: Option<&Entry>, 
         if int.is_none() {
             let problem = Diagnostic::error(node.place, format!("{what} of `space.{name}` must be a whole number"));
             let problem = problem.label(format!("this is {}", node.describe()));
-            problems.push(if node.number().is_some() { problem.help("for real numbers write `float = [..]`") } else { problem });
+            let help =
+                if node.number().is_some() { "for real numbers write `float = [..]`" } else { "write a whole number without quotes, such as 8" };
+            problems.push(problem.help(help));
         }
         int
     };
@@ -276,7 +278,11 @@ fn range_problem(
         }
         DistributionError::TooWide { .. } => {
             let problem = Diagnostic::error(kind.value.place, format!("`space.{name}`: the range is too wide"));
-            if kind.key == "int" { problem.help("bounds lie between -4503599627370496 and 4503599627370496 (2^52)") } else { problem }
+            problem.help(if kind.key == "int" {
+                "bounds lie between -4503599627370496 and 4503599627370496 (2^52)"
+            } else {
+                "bring the bounds closer together, or search the logarithm of the parameter"
+            })
         }
         DistributionError::LogNeedsPositive { .. } => Diagnostic::error(low.place, message)
             .label("must be above 0")
@@ -285,12 +291,14 @@ fn range_problem(
         DistributionError::LogAndStep => Diagnostic::error(step.unwrap_or(kind).place, message)
             .related(log.map(|entry| entry.place), "the logarithmic axis")
             .help("leave one of them out"),
-        DistributionError::Step { .. } => Diagnostic::error(step.unwrap_or(kind).value.place, message),
+        DistributionError::Step { .. } => {
+            Diagnostic::error(step.unwrap_or(kind).value.place, message).help("write a step above 0 and at most as wide as the range")
+        }
         DistributionError::NotFinite => {
             let infinite = if low.number().is_none() { low } else { high };
-            Diagnostic::error(infinite.place, message)
+            Diagnostic::error(infinite.place, message).help("write finite bounds, such as [1e-6, 1.0]")
         }
-        _ => Diagnostic::error(kind.value.place, message),
+        _ => Diagnostic::error(kind.value.place, message).help(EXAMPLE),
     }
 }
 
@@ -303,7 +311,7 @@ fn choices(name: &str, place: Place, list: &[Node], problems: &mut Vec<Diagnosti
     for (index, value) in values.iter().enumerate() {
         if let Some(first) = values[..index].iter().position(|earlier| earlier.same(value)) {
             let problem = Diagnostic::error(list[index].place, format!("the choice `{value}` of `space.{name}` is there twice"));
-            problems.push(problem.label("second time").related(list[first].place, "first time"));
+            problems.push(problem.label("second time").related(list[first].place, "first time").help("keep one of them"));
         }
     }
     match Distribution::choice(values) {
@@ -328,7 +336,13 @@ pub(super) fn scalar(node: &Node, what: &str, problems: &mut Vec<Diagnostic>) ->
     if value.is_none() {
         let subject = if what.contains('`') { what.to_owned() } else { format!("`{what}`") };
         let problem = Diagnostic::error(node.place, format!("{subject} must be a string, a finite number, true or false"));
-        problems.push(problem.label(format!("this is {}", node.describe())));
+        let help = match &node.item {
+            Item::Date(date) => format!("write it in quotes: \"{date}\""),
+            _ if what.starts_with("enqueue.") => "give one value; other configurations are [[enqueue]]s of their own".to_owned(),
+            Item::List(_) => "several values are a list of choices: `choice = [0.1, 0.2]`".to_owned(),
+            _ => "write for example 0.1, \"adamw\" or true".to_owned(),
+        };
+        problems.push(problem.label(format!("this is {}", node.describe())).help(help));
     }
     value
 }
@@ -368,7 +382,8 @@ fn check_references(parameter: &Parameter, searched: &Searched, problems: &mut V
         && !distribution.contains(prior)
     {
         let problem = Diagnostic::error(place, SpaceError::Prior { name: name.clone(), prior: prior.clone() }.to_string());
-        problems.push(problem.label(format!("not {}", describe(distribution))).related(parameter.range, "the range"));
+        let problem = problem.label(format!("not {}", describe(distribution))).related(parameter.range, "the range");
+        problems.push(problem.help("give a value of the range, or leave `prior` out"));
     }
     for ((parent, values), (place, value_places)) in when.iter().flat_map(|when| &when.0).zip(&parameter.when) {
         let Some(found) = searched.get(parent) else {
@@ -386,7 +401,8 @@ fn check_references(parameter: &Parameter, searched: &Searched, problems: &mut V
             if !found.dimension.distribution.contains(value) {
                 let error = SpaceError::ImpossibleParentValue { name: name.clone(), parent: parent.clone(), value: value.clone() };
                 let problem = Diagnostic::error(*place, error.to_string()).label(format!("not {}", describe(&found.dimension.distribution)));
-                problems.push(problem.related(found.range, format!("the values of `{parent}`")));
+                problems
+                    .push(problem.related(found.range, format!("the values of `{parent}`")).help("name one of its values, or add this one to them"));
             }
         }
     }

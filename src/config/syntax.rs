@@ -254,7 +254,9 @@ impl Reader<'_> {
     }
 
     fn too_large(&mut self, place: Place) -> Item {
-        let problem = Diagnostic::error(place, "this number is too large").label("whole numbers reach to 9223372036854775807, others to 1.8e308");
+        let problem = Diagnostic::error(place, "this number is too large")
+            .label("too large")
+            .help("whole numbers reach to 9223372036854775807, others to 1.8e308");
         self.problems.push(problem);
         Item::Whole(0)
     }

@@ -12,6 +12,7 @@ use super::syntax::{Leaf, Table};
 use crate::arguments::{ARGUMENTS, Argument, ArgumentProblem, DATA_ARGUMENTS, DataArguments, TaskKind, TrainerArguments, check_values, newer_name};
 use crate::params::{Params, Value};
 use crate::space::{Distribution, Space};
+use crate::study::StepClock;
 
 /// Points of the space at which arguments are checked together; enough to meet a contradiction of two choices in ten.
 const PROBES: u32 = 128;
@@ -22,6 +23,14 @@ pub(super) struct Arguments {
     /// By their names in the table, aliases resolved.
     pub values: BTreeMap<String, Json>,
     places: BTreeMap<String, Place>,
+}
+
+impl Arguments {
+    /// Where the length of a full trial is written, by the study's clock.
+    pub(super) fn place_of_length(&self, clock: StepClock) -> Option<Place> {
+        let argument = if clock == StepClock::Epoch { "num_train_epochs" } else { "max_steps" };
+        self.places.get(argument).copied()
+    }
 }
 
 /// Reads `[trainer]`: each argument on its own.
@@ -80,16 +89,16 @@ fn check_range(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
     let Some(problem) = found.first().cloned() else { return };
     let unknown = ARGUMENTS.iter().all(|argument| !names(argument).any(|known| known == name));
     let place = if unknown { parameter.place } else { parameter.range };
-    let mut diagnostic = Diagnostic::error(place, problem.message);
+    let whole = !unknown
+        && matches!(parameter.dimension.distribution, Distribution::Float { .. })
+        && check_values(name, &[values[0].clone(), values[1].clone()]).is_empty();
+    let (message, words) = in_one_line(problem.message);
+    let mut complaint = Diagnostic::error(place, message);
     if unknown {
-        diagnostic = diagnostic.label("a [trainer] study searches the trainer's arguments");
-    } else if matches!(parameter.dimension.distribution, Distribution::Float { .. })
-        && check_values(name, &[values[0].clone(), values[1].clone()]).is_empty()
-    {
-        diagnostic = diagnostic.help("for whole numbers write `int = [low, high]`");
+        complaint = complaint.label("a [trainer] study searches the trainer's arguments");
     }
-    diagnostic.help.extend(problem.help);
-    problems.push(diagnostic);
+    let help = words.or(problem.help).unwrap_or_else(|| keys_of("trainer"));
+    problems.push(if whole { complaint.help("for whole numbers write `int = [low, high]`").help(help) } else { complaint.help(help) });
 }
 
 /// Checks fixed and searched arguments together at points all over the space: contradictions everywhere are an error, some a warning.
@@ -110,15 +119,15 @@ pub(super) fn check_together(arguments: &Arguments, space: &Space, searched: &Se
     let key = canonical(ARGUMENTS, &problem.key).to_owned();
     let dimension = searched.parameters.iter().find(|parameter| canonical(ARGUMENTS, &parameter.dimension.name) == key);
     let place = arguments.places.get(&key).copied().or(dimension.map(|parameter| parameter.place));
-    let mut diagnostic = if failed == PROBES {
-        Diagnostic::error(place, problem.message)
+    problems.push(if failed == PROBES {
+        Diagnostic::error(place, problem.message).help(problem.help.unwrap_or_else(|| keys_of("trainer")))
     } else {
         let share = (failed * 100).div_ceil(PROBES);
         let warning = Diagnostic::warning(place, format!("about {share} % of the space cannot be trained"));
-        warning.help(format!("for example {}", problem.message)).help("such trials fail: take one of the values out")
-    };
-    diagnostic.help.extend(problem.help);
-    problems.push(diagnostic);
+        let mut warning = warning.help(format!("for example {}", problem.message)).help("such trials fail: take one of the values out");
+        warning.help.extend(problem.help);
+        warning
+    });
 }
 
 /// The `index`th of points spread evenly over the space: an additive recurrence with another irrational step in each dimension.
@@ -146,9 +155,8 @@ pub(super) fn read_data(table: &Table, place: Place, base: &Path, task: TaskKind
         match leaves.iter().find(|leaf| leaf.name == problem.key) {
             Some(leaf) => problems.push(of_argument("data", leaf, problem)),
             None => {
-                let mut diagnostic = Diagnostic::error(place, format!("[data]: {}", problem.message));
-                diagnostic.help.extend(problem.help);
-                problems.push(diagnostic);
+                let complaint = Diagnostic::error(place, format!("[data]: {}", problem.message));
+                problems.push(complaint.help(problem.help.unwrap_or_else(|| keys_of("data"))));
             }
         }
     }
@@ -188,17 +196,25 @@ fn once_each<'a>(table: &'a Table, arguments: &'static [Argument], problems: &mu
 fn of_argument(table: &str, leaf: &Leaf<'_>, problem: ArgumentProblem) -> Diagnostic {
     let known = [ARGUMENTS, DATA_ARGUMENTS].into_iter().flatten().any(|argument| names(argument).any(|name| name == leaf.name));
     let about_value = known && !problem.message.contains("is not a trainer argument");
-    let mut diagnostic = Diagnostic::error(if about_value { leaf.value.place } else { leaf.place }, problem.message);
-    diagnostic.help.extend(problem.help);
-    if diagnostic.help.is_empty()
-        && let Some(owner) = keys::owners(&leaf.name).next()
-    {
-        return diagnostic.help(format!("`{}` is a key of [{}]", leaf.name, owner.name));
+    let (message, words) = in_one_line(problem.message);
+    let complaint = Diagnostic::error(if about_value { leaf.value.place } else { leaf.place }, message);
+    let owner = || keys::owners(&leaf.name).next().map(|owner| format!("`{}` is a key of [{}]", leaf.name, owner.name));
+    complaint.help(words.or(problem.help).or_else(owner).unwrap_or_else(|| keys_of(table)))
+}
+
+/// A message that fits a line: of many words one of which was wanted, the words become advice.
+fn in_one_line(message: String) -> (String, Option<String>) {
+    const LONGEST: usize = 90;
+    let parts = message.split_once(" must be one of ").and_then(|(name, rest)| rest.rsplit_once(", not ").map(|(words, not)| (name, words, not)));
+    match parts.filter(|_| message.chars().count() > LONGEST) {
+        Some((name, words, not)) => (format!("{name} cannot be {not}"), Some(format!("write one of {words}"))),
+        None => (message, None),
     }
-    if diagnostic.help.is_empty() {
-        return diagnostic.help(format!("`hpsearch schema` lists the keys of [{table}]"));
-    }
-    diagnostic
+}
+
+/// What to do where nothing better is known.
+fn keys_of(table: &str) -> String {
+    format!("`hpsearch schema` lists the keys of [{table}]")
 }
 
 /// The name of the argument that `name` means, or `name` itself.

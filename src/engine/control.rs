@@ -13,7 +13,24 @@ use crate::verdict::{Reason, Verdict};
 const BY_YOU: &str = "paused by you";
 
 /// The sentence of a request that was carried out, or why it cannot be.
-type Served = Result<String, String>;
+type Served = Result<String, Refusal>;
+
+/// Why a request cannot be carried out, never without what to do instead.
+#[derive(Debug)]
+struct Refusal {
+    why: String,
+    instead: String,
+}
+
+fn refused(why: impl Into<String>, instead: impl Into<String>) -> Refusal {
+    Refusal { why: why.into(), instead: instead.into() }
+}
+
+/// Several at once, each with its own way out behind it.
+fn all_of(refusals: Vec<Refusal>) -> Result<(), Refusal> {
+    let together = |before: Refusal, next: Refusal| refused(format!("{}: {}; {}", before.why, before.instead, next.why), next.instead);
+    refusals.into_iter().reduce(together).map_or(Ok(()), Err)
+}
 
 impl Engine {
     /// Serves requests while nobody runs the study: what a dead runner left open is closed first. The caller holds the
@@ -55,14 +72,14 @@ impl Engine {
         };
         let answer = match served {
             Ok(done) => Answer::Done(done),
-            Err(why) => Answer::Refused(why),
+            Err(Refusal { why, instead }) => Answer::Refused(format!("{why}: {instead}")),
         };
         self.emit(Event::RequestServed { id, answer });
     }
 
     fn stop_run(&mut self) -> Served {
         match self.phase {
-            Phase::Waiting => Err("nobody runs the study".to_owned()),
+            Phase::Waiting => Err(refused("nobody runs the study", "there is nothing to stop; `hpsearch run STUDY.toml` starts it")),
             _ => {
                 self.drain(Outcome::Interrupted("stopped on request".to_owned()));
                 Ok("running trials save and leave".to_owned())
@@ -83,7 +100,7 @@ impl Engine {
             return None;
         }
         if state.is_finished() {
-            return Some(Err(format!("trial {number} is {} already", state.as_str())));
+            return Some(Err(over(number, state)));
         }
         self.fail(number, "killed on request".to_owned());
         Some(Ok(format!("trial {number} counts as failed")))
@@ -104,7 +121,7 @@ impl Engine {
             return Ok("it was paused already".to_owned());
         }
         if self.view.finished.is_some() && self.queue.is_empty() {
-            return Err("the study is over: there is nothing to pause".to_owned());
+            return Err(refused("the study is over", "there is nothing to pause; `hpsearch extend` gives it more budget"));
         }
         self.emit(Event::StudyPaused { reason: BY_YOU.to_owned() });
         let busy: Vec<usize> = (0..self.busy.len()).filter(|index| self.busy[*index].is_some()).collect();
@@ -120,7 +137,7 @@ impl Engine {
 
     fn resume_study(&mut self) -> Served {
         if self.view.paused.is_none() {
-            return Err("the study is not paused".to_owned());
+            return Err(refused("the study is not paused", "if nobody runs it, `hpsearch run STUDY.toml` does"));
         }
         self.emit(Event::StudyResumed { reason: "resumed by you".to_owned() });
         let held: Vec<TrialNumber> = self
@@ -146,7 +163,7 @@ impl Engine {
         let (state, hold) = (trial.state, trial.hold);
         let hold_it = |reason: &str| Event::TrialPaused { trial: number, reason: reason.to_owned(), hold: Some(Hold::Trial) };
         match state {
-            _ if state.is_finished() => Err(format!("trial {number} is {} already", state.as_str())),
+            _ if state.is_finished() => Err(over(number, state)),
             _ if hold == Some(Hold::Trial) => Ok(format!("trial {number} was paused already")),
             TrialState::Queued | TrialState::Paused => {
                 self.emit(hold_it(BY_YOU));
@@ -187,7 +204,7 @@ impl Engine {
             }
             (state, _) => {
                 let instead = if state == TrialState::Failed { "`hpsearch retry` starts it again" } else { "`hpsearch continue` takes it further" };
-                Err(format!("trial {number} is {}: {instead}", state.as_str()))
+                Err(refused(format!("trial {number} is {}", state.as_str()), instead))
             }
         }
     }
@@ -195,17 +212,20 @@ impl Engine {
     fn enqueue(&mut self, fixed: &Params) -> Served {
         let problems: Vec<String> = self.spec.space.problems(fixed).iter().map(ToString::to_string).collect();
         if !problems.is_empty() {
-            return Err(problems.join("; "));
+            return Err(refused(problems.join("; "), "`hpsearch show` lists the parameters with their ranges"));
         }
         if let Some(broken) = constraint::broken(&self.spec.constraints, fixed) {
-            return Err(format!("it breaks the constraint `{}`", broken.expression().text()));
+            return Err(refused(format!("it breaks the constraint `{}`", broken.expression().text()), "give other values"));
         }
         let number = TrialNumber(self.view.trials.len() as u64);
         // A sampler that is exhausted, as a grid may be, still lets people ask for more.
         let whole = self.spec.space.assemble(fixed, |_, _| Err(()));
         let params = match whole {
             Ok(params) => params,
-            Err(()) => self.draw(Some(fixed))?.ok_or("the sampler has no further values: give one for each parameter")?.params,
+            Err(()) => {
+                let drawn = self.draw(Some(fixed)).map_err(|why| refused(why, "give a value for each parameter"))?;
+                drawn.ok_or_else(|| refused("the sampler has no further values", "give one for each parameter"))?.params
+            }
         };
         self.emit(Event::TrialCreated { trial: number, params: params.clone(), origin: Origin::Asked });
         self.reopen(format!("trial {number} was enqueued"));
@@ -215,7 +235,11 @@ impl Engine {
     fn retry(&mut self, number: TrialNumber) -> Served {
         let trial = self.known(number)?;
         if trial.state != TrialState::Failed {
-            return Err(format!("trial {number} has not failed, it is {}", trial.state.as_str()));
+            let instead = match trial.state {
+                TrialState::Complete | TrialState::Pruned => format!("`hpsearch enqueue --from {number} --again` runs it anew"),
+                _ => format!("`hpsearch kill {number}` ends it first"),
+            };
+            return Err(refused(format!("trial {number} has not failed, it is {}", trial.state.as_str()), instead));
         }
         self.queue_failed(number);
         Ok(self.when(format!("trial {number} is queued again")))
@@ -227,7 +251,7 @@ impl Engine {
             self.queue_failed(*number);
         }
         match &failed[..] {
-            [] => Err("no trial has failed".to_owned()),
+            [] => Err(refused("no trial has failed", "there is nothing to retry; `hpsearch trials` shows them")),
             [only] => Ok(self.when(format!("trial {only} is queued again"))),
             [first, .., last] => Ok(self.when(format!("{} failed trials are queued again, {first} to {last}", failed.len()))),
         }
@@ -242,18 +266,17 @@ impl Engine {
 
     fn extend(&mut self, by: Extension) -> Served {
         let budget = &self.spec.budget;
-        let unlimited = |key: &str| format!("`budget.{key}` is not set, so there is no limit to raise");
+        let unlimited = |key: &str| {
+            refused(format!("`budget.{key}` is not set, so there is no limit to raise"), format!("set `{key}` under [budget] of the study file"))
+        };
         let problems = [
-            by.is_nothing().then(|| "nothing was added".to_owned()),
+            by.is_nothing().then(|| refused("nothing was added", "say `--trials N` or `--time 2h`")),
             (by.trials > 0 && budget.trials.is_none()).then(|| unlimited("trials")),
             (!by.time.is_zero() && budget.time.is_none()).then(|| unlimited("time")),
             (by.device_hours > 0.0 && budget.device_hours.is_none()).then(|| unlimited("device_hours")),
             (by.cost > 0.0 && budget.cost.is_none()).then(|| unlimited("cost")),
         ];
-        let problems: Vec<String> = problems.into_iter().flatten().collect();
-        if !problems.is_empty() {
-            return Err(problems.join("; "));
-        }
+        all_of(problems.into_iter().flatten().collect())?;
         self.emit(Event::BudgetExtended { by });
         self.spec.budget.extend(by);
         self.reopen("its budget was extended".to_owned());
@@ -270,26 +293,32 @@ impl Engine {
         let (state, last) = (trial.state, trial.last().map_or(0, |(step, _)| step));
         match state {
             TrialState::Complete | TrialState::Pruned => {}
-            TrialState::Failed => return Err(format!("trial {number} failed: `hpsearch retry` starts it again")),
-            _ => return Err(format!("trial {number} has not ended, it is {}", state.as_str())),
+            TrialState::Failed => return Err(refused(format!("trial {number} failed"), "`hpsearch retry` starts it again")),
+            TrialState::Paused => {
+                return Err(refused(format!("trial {number} has not ended, it is paused"), format!("`hpsearch resume {number}` lets it go on")));
+            }
+            _ => {
+                let why = format!("trial {number} has not ended, it is {}", state.as_str());
+                return Err(refused(why, "wait for its end: `hpsearch watch` shows it"));
+            }
         }
         let mut problems = Vec::new();
         if until <= last {
-            problems.push(format!("trial {number} has reached step {last}: say a later one than {until}"));
+            problems.push(refused(format!("trial {number} has reached step {last}"), format!("say a later one than {until}")));
         }
         if matches!((&self.spec.program, self.spec.step), (Program::Trainer { .. }, StepClock::Samples)) {
-            problems.push("a trial whose clock counts samples cannot be continued: the trainer's length is in epochs or steps".to_owned());
+            let why = "a trial whose clock counts samples cannot be continued";
+            problems.push(refused(why, "the trainer's length is in epochs or steps: a study with such a `step` can"));
         }
         if trial.resumable_checkpoint().is_none() {
             let why = match state {
                 TrialState::Pruned => "a pruned trial keeps none unless `[checkpoints] keep = \"all\"`",
                 _ => "it saved none, or it is not among those that `[checkpoints] keep` keeps",
             };
-            problems.push(format!("trial {number} has no checkpoint to go on from: {why}; `hpsearch enqueue --from {number} --again` runs it anew"));
+            let anew = format!("`hpsearch enqueue --from {number} --again` runs it anew");
+            problems.push(refused(format!("trial {number} has no checkpoint to go on from ({why})"), anew));
         }
-        if !problems.is_empty() {
-            return Err(problems.join("; "));
-        }
+        all_of(problems)?;
         let place = self.place_of(number);
         self.emit(Event::TrialContinued { trial: number, until, from: state });
         self.reopen(format!("trial {number} continues"));
@@ -389,11 +418,16 @@ impl Engine {
         }
     }
 
-    fn known(&self, number: TrialNumber) -> Result<&Trial, String> {
-        self.view.trial(number).ok_or_else(|| format!("the study has no trial {number}"))
+    fn known(&self, number: TrialNumber) -> Result<&Trial, Refusal> {
+        self.view.trial(number).ok_or_else(|| refused(format!("the study has no trial {number}"), "`hpsearch trials` lists them"))
     }
 
     fn index_of(&self, number: TrialNumber) -> Option<usize> {
         self.busy.iter().position(|busy| busy.as_ref().is_some_and(|busy| busy.trial == number))
     }
+}
+
+/// A trial that has ended cannot be killed or paused.
+fn over(number: TrialNumber, state: TrialState) -> Refusal {
+    refused(format!("trial {number} is {} already", state.as_str()), "there is nothing of it to stop; `hpsearch trials` lists what runs")
 }

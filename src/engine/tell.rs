@@ -180,7 +180,12 @@ impl Engine {
                 let why = match (remark, others.is_empty()) {
                     (Some(remark), _) => format!("reported no value: {remark}"),
                     (None, true) => format!("reported no value: {line}"),
-                    (None, false) => format!("reported no value: it reported {} but never `{metric}`, the study's metric", others.join(", ")),
+                    (None, false) => {
+                        let others = others.join(", ");
+                        format!(
+                            "reported no value: it reported {others} but never `{metric}`, the study's metric; let the program print that too, or name another in [study]"
+                        )
+                    }
                 };
                 self.fail(number, why);
             }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::card::card;
@@ -10,11 +11,17 @@ use super::{ExportError, Exported};
 /// What tells an export from any other directory.
 const MARK: &str = "best.toml";
 
+/// Bytes that are copied at once.
+const PIECE: usize = 1 << 20;
+
 /// Files of a checkpoint that serve only to go on training.
 const TRAINING_ONLY: [&str; 3] = ["optimizer.safetensors", "trainer_state.json", "digests.json"];
 
-/// Writes `exported` to `target`, replacing an earlier export.
-pub fn write(exported: &Exported<'_>, target: &Path) -> Result<(), ExportError> {
+/// Is told how many bytes of how many are copied.
+type Told<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// Writes `exported` to `target`, replacing an earlier export; `told` hears how many bytes of the checkpoint are copied, and how many it has.
+pub fn write(exported: &Exported<'_>, target: &Path, told: Told<'_>) -> Result<(), ExportError> {
     if target.exists() && !is_replaceable(target) {
         return Err(ExportError::Occupied { path: target.to_owned() });
     }
@@ -23,7 +30,7 @@ pub fn write(exported: &Exported<'_>, target: &Path) -> Result<(), ExportError> 
     let draft = sibling(target, "draft");
     let _left_from_a_crash = fs::remove_dir_all(&draft);
     fs::create_dir(&draft).map_err(ExportError::io("make", &draft))?;
-    let written = fill(exported, &draft).and_then(|()| put_in_place(&draft, target, parent));
+    let written = fill(exported, &draft, told).and_then(|()| put_in_place(&draft, target, parent));
     if written.is_err() {
         let _nothing_half_written = fs::remove_dir_all(&draft);
     }
@@ -40,9 +47,10 @@ fn sibling(target: &Path, what: &str) -> PathBuf {
     target.with_file_name(format!(".{name}.{what}-{}", std::process::id()))
 }
 
-fn fill(exported: &Exported<'_>, draft: &Path) -> Result<(), ExportError> {
+fn fill(exported: &Exported<'_>, draft: &Path, told: Told<'_>) -> Result<(), ExportError> {
     if let Some(checkpoint) = exported.checkpoint {
-        copy_checkpoint(checkpoint, draft)?;
+        let mut copying = Copying { done: 0, of: size(checkpoint), told };
+        copying.checkpoint(checkpoint, draft)?;
     }
     save(&draft.join(MARK), exported.recipe.to_text()?.as_bytes())?;
     let metrics = serde_json::json!({
@@ -53,48 +61,88 @@ fn fill(exported: &Exported<'_>, draft: &Path) -> Result<(), ExportError> {
     save(&draft.join("README.md"), card(exported).as_bytes())
 }
 
-/// Copies what was saved, after checking that it still is what was saved.
-fn copy_checkpoint(checkpoint: &Path, draft: &Path) -> Result<(), ExportError> {
-    if checkpoint.is_file() {
-        let name = checkpoint.file_name().unwrap_or_default();
-        let bytes = fs::read(checkpoint).map_err(ExportError::io("read", checkpoint))?;
-        return save(&draft.join(name), &bytes);
+/// Bytes of a file, or of all files below a directory; what cannot be read is told of when it is copied.
+fn size(path: &Path) -> u64 {
+    match fs::read_dir(path) {
+        Ok(entries) => entries.flatten().map(|entry| size(&entry.path())).sum(),
+        Err(_) => path.metadata().map_or(0, |file| file.len()),
     }
-    let damaged = |why: String| ExportError::Damaged { path: checkpoint.to_owned(), why };
-    let digests: Option<BTreeMap<String, String>> = match fs::read(checkpoint.join("digests.json")) {
-        Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(|error| damaged(format!("digests.json: {error}")))?),
-        Err(_) => None,
-    };
-    for name in digests.iter().flat_map(BTreeMap::keys) {
-        if !checkpoint.join(name).is_file() {
-            return Err(damaged(format!("`{name}` is missing")));
+}
+
+/// A checkpoint being copied.
+struct Copying<'a> {
+    done: u64,
+    of: u64,
+    told: Told<'a>,
+}
+
+impl Copying<'_> {
+    /// Copies what was saved, and checks that it still is what was saved.
+    fn checkpoint(&mut self, checkpoint: &Path, draft: &Path) -> Result<(), ExportError> {
+        if checkpoint.is_file() {
+            let name = checkpoint.file_name().unwrap_or_default();
+            self.file(checkpoint, Some(&draft.join(name)))?;
+            return Ok(());
         }
+        let damaged = |why: String| ExportError::Damaged { path: checkpoint.to_owned(), why };
+        let digests: Option<BTreeMap<String, String>> = match fs::read(checkpoint.join("digests.json")) {
+            Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(|error| damaged(format!("digests.json: {error}")))?),
+            Err(_) => None,
+        };
+        for name in digests.iter().flat_map(BTreeMap::keys) {
+            if !checkpoint.join(name).is_file() {
+                return Err(damaged(format!("`{name}` is missing")));
+            }
+        }
+        for entry in fs::read_dir(checkpoint).map_err(ExportError::io("read", checkpoint))? {
+            let entry = entry.map_err(ExportError::io("read", checkpoint))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let path = entry.path();
+            if path.is_dir() {
+                let inner = draft.join(&name);
+                fs::create_dir(&inner).map_err(ExportError::io("make", &inner))?;
+                self.checkpoint(&path, &inner)?;
+                continue;
+            }
+            let is_taken = digests.is_none() || !TRAINING_ONLY.contains(&name.as_str());
+            let digest = self.file(&path, is_taken.then(|| draft.join(&name)).as_deref())?;
+            if digests.as_ref().and_then(|digests| digests.get(&name)).is_some_and(|expected| digest.to_hex().as_str() != expected) {
+                return Err(damaged(format!("`{name}` is not what was saved")));
+            }
+        }
+        Ok(())
     }
-    for entry in fs::read_dir(checkpoint).map_err(ExportError::io("read", checkpoint))? {
-        let entry = entry.map_err(ExportError::io("read", checkpoint))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let path = entry.path();
-        if path.is_dir() {
-            let inner = draft.join(&name);
-            fs::create_dir(&inner).map_err(ExportError::io("make", &inner))?;
-            copy_checkpoint(&path, &inner)?;
-            continue;
+
+    /// Reads a file, and writes it to `copy` if there is one; the digest of what was read.
+    fn file(&mut self, path: &Path, copy: Option<&Path>) -> Result<blake3::Hash, ExportError> {
+        let mut from = File::open(path).map_err(ExportError::io("read", path))?;
+        let mut to = match copy {
+            Some(copy) => Some((copy, File::create(copy).map_err(ExportError::io("write", copy))?)),
+            None => None,
+        };
+        let (mut digest, mut piece) = (blake3::Hasher::new(), vec![0; PIECE]);
+        loop {
+            let bytes = match from.read(&mut piece) {
+                Ok(0) => break,
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(ExportError::io("read", path)(error)),
+            };
+            digest.update(&piece[..bytes]);
+            if let Some((copy, file)) = &mut to {
+                file.write_all(&piece[..bytes]).map_err(ExportError::io("write", copy))?;
+            }
+            self.done += bytes as u64;
+            (self.told)(self.done, self.of);
         }
-        let bytes = fs::read(&path).map_err(ExportError::io("read", &path))?;
-        if let Some(expected) = digests.as_ref().and_then(|digests| digests.get(&name))
-            && blake3::hash(&bytes).to_hex().as_str() != expected
-        {
-            return Err(damaged(format!("`{name}` is not what was saved")));
+        if let Some((copy, file)) = to {
+            file.sync_all().map_err(ExportError::io("write", copy))?;
         }
-        if digests.is_none() || !TRAINING_ONLY.contains(&name.as_str()) {
-            save(&draft.join(&name), &bytes)?;
-        }
+        Ok(digest.finalize())
     }
-    Ok(())
 }
 
 fn save(path: &Path, bytes: &[u8]) -> Result<(), ExportError> {
-    use std::io::Write;
     let mut file = File::create(path).map_err(ExportError::io("write", path))?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(ExportError::io("write", path))
 }

@@ -17,6 +17,15 @@ pub enum Progress {
     Line(String),
     /// A piece of the text it writes.
     Text(String),
+    /// How far it is.
+    At {
+        /// What is being done.
+        what: String,
+        /// How much of it is done.
+        done: u64,
+        /// Of how much.
+        of: u64,
+    },
     /// A report; the answer is always to go on.
     Report {
         /// Clock value.
@@ -97,6 +106,7 @@ pub fn run_while(program: &Path, job: Job, hear: &mut dyn FnMut(Progress) -> Con
             }
             Some(Ok(Up::Checkpoint { path, step })) => hear(Progress::Checkpoint { step, path }),
             Some(Ok(Up::Text { text })) => hear(Progress::Text(text)),
+            Some(Ok(Up::At { what, done, of })) => hear(Progress::At { what, done, of }),
             Some(Err(_)) | None => hear(Progress::Line(line)),
         };
         if enough.is_break() {

@@ -200,7 +200,7 @@ impl Listener {
                     let bytes = Some(disk::size(&path)).filter(|bytes| *bytes > 0);
                     self.send(Input::Checkpoint { trial: current.trial, attempt: current.attempt, step, path, bytes });
                 }
-                Ok(Up::Answer { .. } | Up::Text { .. }) => {}
+                Ok(Up::Answer { .. } | Up::Text { .. } | Up::At { .. }) => {}
                 Err(error) => {
                     current.log.write(line);
                     current.log.write(format!("[hpsearch] the line above was not understood: {error}\n").as_bytes());

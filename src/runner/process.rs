@@ -115,6 +115,7 @@ impl ProcessLauncher {
                     lengthen(&mut arguments, &mut trial.params, self.spec.step, until);
                 }
                 wire::Job::Train(TrainJob {
+                    is_watched: false,
                     trial,
                     arguments,
                     data: data.clone(),

@@ -84,18 +84,27 @@ impl Model for Classifier {
         (activation::log_softmax(logits, 1) * targets).sum().neg()
     }
 
-    fn measure(&self, values: &Values, device: &Device, data: &PreparedData, extent: &Extent) -> Result<BTreeMap<&'static str, f64>, TrainerError> {
+    fn measure(
+        &self,
+        values: &Values,
+        device: &Device,
+        data: &PreparedData,
+        extent: &Extent,
+        told: &dyn Fn(usize, usize),
+    ) -> Result<BTreeMap<&'static str, f64>, TrainerError> {
         let (rows, labels) = (data.split(extent.split), data.labels().len());
         // Rows of one length share a batch, so that little is padding.
         let mut order = extent.chosen(rows.len());
         order.sort_by_key(|row| rows.length(*row));
-        let mut tally = Tally::new(labels);
+        let (mut tally, mut done) = (Tally::new(labels), 0);
         for chosen in order.chunks(extent.batch) {
             let batch = Batch::of(rows, chosen, self.architecture.max_position_embeddings);
             let logits = host(self.encoder.forward(&Pass::inference(values, device), &batch))?;
             for (row, logits) in chosen.iter().zip(logits.chunks(labels)) {
                 tally.add(logits, rows.label(*row));
             }
+            done += chosen.len();
+            told(done, order.len());
         }
         let metrics = tally.metrics();
         Ok([("loss", metrics.loss), ("accuracy", metrics.accuracy), ("macro_f1", metrics.macro_f1)].into())

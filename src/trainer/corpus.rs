@@ -1,9 +1,10 @@
 //! Data of a language model: text files or rows of texts, cut into splits, tokenised, and laid end to end as one stream of tokens each.
 
 use super::durable::Draft;
-use super::preparation::{Sources, clean, normalized};
+use super::pace::bytes as bytes_of;
+use super::preparation::{PARSE, Sources, TOKENISE, clean, normalized};
 use super::prepared::{Description, Split, Stream, TokenRows};
-use super::spelling::{END, encode, train_tokenizer, unknown};
+use super::spelling::{END, encode, encode_telling, train_tokenizer, unknown};
 use super::splits::hold_out;
 use super::{DataProblem, Finding, TrainerError};
 
@@ -26,13 +27,19 @@ enum Form {
 pub(super) fn prepare(sources: &Sources, draft: &Draft) -> Result<Description, TrainerError> {
     let data = sources.data;
     let mut findings = Vec::new();
+    sources.pace.stage("reading the texts", sources.bytes * PARSE);
     let Corpus { splits, form } = read(sources, &mut findings)?;
     let texts = splits.each_ref().map(|split| split.iter().map(String::as_str).collect::<Vec<_>>());
-    let tokenizer = train_tokenizer(&texts[0], sources.tokenizer)?;
+    let tokenizer = train_tokenizer(&texts[0], sources.tokenizer, &sources.pace)?;
+    sources.pace.stage("tokenising the texts", sources.bytes * TOKENISE);
+    let (mut done, all) = (0, texts.iter().map(|texts| bytes_of(texts)).sum());
     let (mut bytes, mut tokens) = ([0; 3], [0; 3]);
     for (split, index) in Split::ALL.into_iter().zip(0..) {
         let texts: &[&str] = &texts[index];
-        let mut rows = encode(&tokenizer, texts)?;
+        let mut rows = encode_telling(&tokenizer, texts, &mut |bytes| {
+            done += bytes;
+            sources.pace.at(done, all);
+        })?;
         note_unknown(split, &rows, unknown(&tokenizer), &mut findings);
         if form == Form::Rows {
             rows.iter_mut().for_each(|row| row.push(END));
@@ -40,7 +47,9 @@ pub(super) fn prepare(sources: &Sources, draft: &Draft) -> Result<Description, T
         tokens[index] = rows.iter().map(Vec::len).sum();
         bytes[index] = texts.iter().map(|text| text.len() as u64 + u64::from(form == Form::Rows)).sum();
         if u32::try_from(tokens[index]).is_err() {
-            return Err(DataProblem::new(&data.train, None, format!("{} tokens are more than 2^32", tokens[index])).into());
+            return Err(DataProblem::new(&data.train, None, format!("{} tokens are more than 2^32", tokens[index]))
+                .with_help("give less text, or a tokenizer with longer tokens: `model.tokenizer = \"bpe\"`")
+                .into());
         }
         let rows: Vec<_> = rows.into_iter().map(|ids| (ids, 0)).collect();
         draft.write(&format!("{}.rows", split.name()), &TokenRows::encode(&rows))?;

@@ -82,17 +82,23 @@ pub struct DataProblem {
     /// What is wrong.
     pub message: String,
     /// What to do about it.
-    pub help: Option<String>,
+    pub help: String,
 }
 
-impl DataProblem {
-    pub(super) fn new(file: &Path, line: Option<u64>, message: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), line, message: message.into(), help: None }
-    }
+/// A problem that does not say yet what to do about it: [`with_help`](DataComplaint::with_help) makes it a [`DataProblem`].
+#[must_use]
+pub(super) struct DataComplaint(DataProblem);
 
-    pub(super) fn with_help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
-        self
+impl DataProblem {
+    #[expect(clippy::new_ret_no_self, reason = "a problem is one only with its way out")]
+    pub(super) fn new(file: &Path, line: Option<u64>, message: impl Into<String>) -> DataComplaint {
+        DataComplaint(Self { file: file.to_owned(), line, message: message.into(), help: String::new() })
+    }
+}
+
+impl DataComplaint {
+    pub(super) fn with_help(self, help: impl Into<String>) -> DataProblem {
+        DataProblem { help: help.into(), ..self.0 }
     }
 }
 
@@ -104,10 +110,6 @@ impl fmt::Display for DataProblem {
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
-        write!(f, ": {}", self.message)?;
-        match &self.help {
-            Some(help) => write!(f, " ({help})"),
-            None => Ok(()),
-        }
+        write!(f, ": {} ({})", self.message, self.help)
     }
 }

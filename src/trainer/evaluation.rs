@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::checkpoint::ModelFiles;
+use super::pace::{Pace, Ticker};
 use super::task::Extent;
 use super::{PreparedData, Split, TrainerError, device};
 
@@ -11,11 +12,17 @@ use super::{PreparedData, Split, TrainerError, device};
 pub(super) const BATCH: usize = 64;
 
 /// Measures the model in `checkpoint` on a split: the task's metrics as `eval_loss` and so on for validation, `test_...` for test, `train_...` for
-/// training rows.
+/// training rows. `ticker` is told how far it is.
 ///
 /// # Errors
 /// A damaged checkpoint, labels or tokenizer other than the data's, a split without rows, an unusable device.
-pub fn evaluate(checkpoint: &Path, data: &PreparedData, split: Split, device: &str) -> Result<BTreeMap<String, f64>, TrainerError> {
+pub fn evaluate(
+    checkpoint: &Path,
+    data: &PreparedData,
+    split: Split,
+    device: &str,
+    ticker: Ticker<'_>,
+) -> Result<BTreeMap<String, f64>, TrainerError> {
     let device = device::open(device)?;
     let files = ModelFiles::load(checkpoint, &device)?;
     if !files.model.suits(data) || files.tokenizer != data.tokenizer_file()? {
@@ -24,7 +31,11 @@ pub fn evaluate(checkpoint: &Path, data: &PreparedData, split: Split, device: &s
     if data.rows(split) == 0 {
         return Err(TrainerError::Arguments { message: format!("the data has no {} rows", split.name()) });
     }
-    let metrics = files.model.measure(&files.values, &device, data, &Extent { split, batch: BATCH, limit: None })?;
+    let rows = files.model.examples(data, split) as u64;
+    let pace = Pace::new(ticker, rows);
+    pace.stage(split.measuring(), rows);
+    let extent = Extent { split, batch: BATCH, limit: None };
+    let metrics = files.model.measure(&files.values, &device, data, &extent, &|done, of| pace.at(done, of))?;
     Ok(named(if split == Split::Validation { "eval" } else { split.name() }, metrics))
 }
 

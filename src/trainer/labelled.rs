@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::durable::Draft;
-use super::preparation::{Sources, clean};
+use super::pace::{bytes, portions};
+use super::preparation::{PARSE, Sources, TOKENISE, clean};
 use super::prepared::{Description, Split, TokenRows};
 use super::splits::hold_out;
 use super::table_file::Row;
@@ -15,19 +16,29 @@ use crate::arguments::DataArguments;
 pub(super) fn prepare(sources: &Sources, draft: &Draft) -> Result<Description, TrainerError> {
     let data = sources.data;
     let mut findings = Vec::new();
+    sources.pace.stage("reading the rows", sources.bytes * PARSE);
     let splits = split(sources, &mut findings)?;
     let labels = labels(&splits, data)?;
     note_overlap(&splits, &mut findings);
     note_counts(&splits, &labels, &mut findings);
 
     let train_texts = texts(&splits[0]);
-    let trained = train_tokenizer(&train_texts, sources.tokenizer, data.max_length)?;
+    let trained = train_tokenizer(&train_texts, sources.tokenizer, data.max_length, &sources.pace)?;
+    sources.pace.stage("tokenising the texts", sources.bytes * TOKENISE);
+    let (mut done, all) = (0, splits.iter().map(|rows| bytes(&texts(rows))).sum());
     for (split, rows) in Split::ALL.into_iter().zip(&splits) {
-        let ids = encode(&trained, &texts(rows))?;
+        let mut ids = Vec::with_capacity(rows.len());
+        for portion in portions(&texts(rows)) {
+            ids.extend(encode(&trained, portion)?);
+            done += bytes(portion);
+            sources.pace.at(done, all);
+        }
         note_tokens(split, &ids, data.max_length, &mut findings);
         let tokens: usize = ids.iter().map(Vec::len).sum();
         if u32::try_from(tokens).is_err() {
-            return Err(DataProblem::new(&data.train, None, format!("{tokens} tokens are more than 2^32")).into());
+            return Err(DataProblem::new(&data.train, None, format!("{tokens} tokens are more than 2^32"))
+                .with_help("give fewer rows, or a smaller `max_length`")
+                .into());
         }
         let label = |row: &Row| labels.iter().position(|label| *label == row.label).and_then(|id| u32::try_from(id).ok());
         let encoded: Vec<_> = ids.into_iter().zip(rows).filter_map(|(ids, row)| Some((ids, label(row)?))).collect();

@@ -132,20 +132,30 @@ impl Model for LanguageModel {
     }
 
     /// The mean over every token of the split but the first, each told from those before it in its window; windows lie end to end.
-    fn measure(&self, values: &Values, device: &Device, data: &PreparedData, extent: &Extent) -> Result<BTreeMap<&'static str, f64>, TrainerError> {
+    fn measure(
+        &self,
+        values: &Values,
+        device: &Device,
+        data: &PreparedData,
+        extent: &Extent,
+        told: &dyn Fn(usize, usize),
+    ) -> Result<BTreeMap<&'static str, f64>, TrainerError> {
         let rows = data.split(extent.split);
-        let (told, length) = (rows.tokens().saturating_sub(1), self.architecture.n_positions);
-        let window = |number: usize| number * length..((number + 1) * length).min(told) + 1;
+        let (targets, length) = (rows.tokens().saturating_sub(1), self.architecture.n_positions);
+        let window = |number: usize| number * length..((number + 1) * length).min(targets) + 1;
         let pass = Pass::inference(values, device);
-        let (mut sum, mut count) = (0.0, 0);
-        let chosen = extent.chosen(told.div_ceil(length));
+        let (mut sum, mut count, mut done) = (0.0, 0, 0);
+        let chosen = extent.chosen(targets.div_ceil(length));
+        let all = chosen.len();
         // The last window may be shorter than the others: those of one length go together.
         let (whole, rest): (Vec<usize>, Vec<usize>) = chosen.into_iter().partition(|number| window(*number).len() == length + 1);
         for chosen in whole.chunks(extent.batch).chain(rest.chunks(extent.batch)) {
-            let (seen, told) = batch(rows, chosen.iter().map(|number| window(*number)));
+            let (seen, targets) = batch(rows, chosen.iter().map(|number| window(*number)));
             let logits = host(self.decoder.forward(&pass, &seen, seen.len() / chosen.len()))?;
-            sum += row_losses(&logits, &told);
-            count += told.len();
+            sum += row_losses(&logits, &targets);
+            count += targets.len();
+            done += chosen.len();
+            told(done, all);
         }
         #[expect(clippy::cast_precision_loss, reason = "counts of tokens and bytes")]
         let (loss, tokens_per_byte) = {

@@ -12,6 +12,7 @@ use super::classification::Classifier;
 use super::evaluation::BATCH;
 use super::layers::Pass;
 use super::metrics::log_softmax;
+use super::pace::{Pace, Ticker};
 use super::parameters::host;
 use super::vocabulary::encode;
 use super::{TrainerError, device};
@@ -32,11 +33,12 @@ pub struct ScoredLabel {
     pub score: f64,
 }
 
-/// Labels `texts`, in their order, with the model in `directory`: `model.safetensors`, `config.json` and `tokenizer.json` suffice.
+/// Labels `texts`, in their order, with the model in `directory`: `model.safetensors`, `config.json` and `tokenizer.json` suffice. `ticker` is told
+/// how far it is.
 ///
 /// # Errors
 /// A missing or damaged file, an unusable device.
-pub fn predict(directory: &Path, texts: &[String], device: &str) -> Result<Vec<Prediction>, TrainerError> {
+pub fn predict(directory: &Path, texts: &[String], device: &str, ticker: Ticker<'_>) -> Result<Vec<Prediction>, TrainerError> {
     let device = device::open(device)?;
     let files = ModelFiles::load(directory, &device)?;
     let model: Box<dyn Any> = files.model;
@@ -46,13 +48,16 @@ pub fn predict(directory: &Path, texts: &[String], device: &str) -> Result<Vec<P
     let tokenizer = Tokenizer::from_bytes(&files.tokenizer).map_err(TrainerError::tokenizer)?;
     let labels = model.architecture.labels();
     let max_length = model.architecture.max_position_embeddings;
-    let mut predictions = Vec::with_capacity(texts.len());
+    let pace = Pace::new(ticker, texts.len() as u64);
+    pace.stage("labelling texts", texts.len() as u64);
+    let (mut predictions, all) = (Vec::with_capacity(texts.len()), texts.len());
     for texts in texts.chunks(BATCH) {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let ids = encode(&tokenizer, &texts)?.into_iter().map(|ids| cut(ids, max_length)).collect();
         let batch = Batch::new(ids);
         let logits = host(model.encoder.forward(&Pass::inference(&files.values, &device), &batch))?;
         predictions.extend(logits.chunks(labels.len()).map(|logits| prediction(&labels, logits)));
+        pace.at(predictions.len(), all);
     }
     Ok(predictions)
 }

@@ -38,6 +38,15 @@ impl Split {
             Self::Test => "test",
         }
     }
+
+    /// What is said while a model is measured on it.
+    pub(super) fn measuring(self) -> &'static str {
+        match self {
+            Self::Train => "measuring on the training split",
+            Self::Validation => "measuring on the validation split",
+            Self::Test => "measuring on the test split",
+        }
+    }
 }
 
 /// What the directory's `data.json` says.

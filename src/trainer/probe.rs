@@ -26,6 +26,7 @@ pub fn probe(job: &Job<'_>, probe: Probe, host: &mut dyn Host) -> Result<Vec<(f6
         let Stepped::Loss(loss) = run.step_on(rows_of, learning_rate)? else { break };
         done.push((learning_rate, loss));
         best = best.min(loss);
+        host.at(u64::from(step) + 1, u64::from(steps));
         if matches!(probe, Probe::LearningRates { .. }) && loss > TOO_HIGH * best {
             break;
         }

@@ -9,6 +9,8 @@ use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::{AddedToken, ModelWrapper, NormalizedString, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Tokenizer, Trainer};
 
 use super::TrainerError;
+use super::pace::{Pace, bytes, portions};
+use super::preparation::{MERGES, WORDS};
 use crate::arguments::{TokenizerArguments, TokenizerKind};
 
 /// Ends a text: id 0 of every tokenizer trained here, under GPT-2's name.
@@ -24,7 +26,7 @@ const MIN_FREQUENCY: u64 = 2;
 const PIECE: usize = 1 << 16;
 
 /// Trains a tokenizer on `texts`: a function of its arguments. Nothing is cut off or framed.
-pub(super) fn train_tokenizer(texts: &[&str], arguments: &TokenizerArguments) -> Result<Tokenizer, TrainerError> {
+pub(super) fn train_tokenizer(texts: &[&str], arguments: &TokenizerArguments, pace: &Pace<'_>) -> Result<Tokenizer, TrainerError> {
     let lowered: Vec<String>;
     let mut texts = texts.to_vec();
     if arguments.lowercase {
@@ -35,7 +37,7 @@ pub(super) fn train_tokenizer(texts: &[&str], arguments: &TokenizerArguments) ->
     let mut tokenizer = match arguments.kind {
         TokenizerKind::Bytes => spell(byte_alphabet(), None, by_bytes(false))?,
         TokenizerKind::Bpe => {
-            let mut tokenizer = Tokenizer::new(merges(&texts, arguments.vocab_size, by_bytes(true))?);
+            let mut tokenizer = Tokenizer::new(merges(&texts, arguments.vocab_size, by_bytes(true), pace)?);
             tokenizer.with_pre_tokenizer(Some(by_bytes(true)));
             tokenizer.with_decoder(Some(by_bytes(true)));
             tokenizer
@@ -96,7 +98,7 @@ fn byte_alphabet() -> Vec<char> {
 }
 
 /// Merges of the most frequent pairs (Sennrich et al. 2016) of bytes within words.
-fn merges(texts: &[&str], vocab_size: usize, cut: ByteLevel) -> Result<ModelWrapper, TrainerError> {
+fn merges(texts: &[&str], vocab_size: usize, cut: ByteLevel, pace: &Pace<'_>) -> Result<ModelWrapper, TrainerError> {
     let words = |text: &str| -> tokenizers::Result<Vec<String>> {
         let mut split = PreTokenizedString::from(text);
         cut.pre_tokenize(&mut split)?;
@@ -109,7 +111,14 @@ fn merges(texts: &[&str], vocab_size: usize, cut: ByteLevel) -> Result<ModelWrap
         .initial_alphabet(ByteLevel::alphabet().into_iter().collect::<HashSet<char>>())
         .show_progress(false)
         .build();
-    trainer.feed(texts.iter().flat_map(|text| pieces(text)), words).map_err(TrainerError::tokenizer)?;
+    let (mut done, all) = (0, bytes(texts));
+    pace.stage("finding words", all as u64 * WORDS);
+    let told = |piece: &&str| {
+        done += piece.len();
+        pace.at(done, all);
+    };
+    trainer.feed(texts.iter().flat_map(|text| pieces(text)).inspect(told), words).map_err(TrainerError::tokenizer)?;
+    pace.stage("training the tokenizer", all as u64 * MERGES);
     let mut model = BPE::default();
     trainer.train(&mut model).map_err(TrainerError::tokenizer)?;
     Ok(model.into())
@@ -124,10 +133,20 @@ fn lowercase(text: &str) -> String {
 
 /// The token ids of each text.
 pub(super) fn encode(tokenizer: &Tokenizer, texts: &[&str]) -> Result<Vec<Vec<u32>>, TrainerError> {
+    encode_telling(tokenizer, texts, &mut |_| {})
+}
+
+/// The same; `told` hears of the bytes that are done.
+pub(super) fn encode_telling(tokenizer: &Tokenizer, texts: &[&str], told: &mut dyn FnMut(usize)) -> Result<Vec<Vec<u32>>, TrainerError> {
     let cut: Vec<Vec<&str>> = texts.iter().map(|text| pieces(text)).collect();
-    let encodings = tokenizer.encode_batch_fast(cut.concat(), false).map_err(TrainerError::tokenizer)?;
-    let mut encodings = encodings.iter();
-    Ok(cut.iter().map(|pieces| encodings.by_ref().take(pieces.len()).flat_map(|encoding| encoding.get_ids()).copied().collect()).collect())
+    let mut ids = Vec::with_capacity(cut.iter().map(Vec::len).sum());
+    for portion in portions(&cut.concat()) {
+        let encodings = tokenizer.encode_batch_fast(portion.to_vec(), false).map_err(TrainerError::tokenizer)?;
+        ids.extend(encodings.iter().map(|encoding| encoding.get_ids().to_vec()));
+        told(bytes(portion));
+    }
+    let mut ids = ids.into_iter();
+    Ok(cut.iter().map(|pieces| ids.by_ref().take(pieces.len()).flatten().collect()).collect())
 }
 
 /// `text` in pieces that end with a single line break after a word and before another: there no tokenizer trained here joins anything.
@@ -153,7 +172,7 @@ mod tests {
     use super::*;
 
     fn train(kind: TokenizerKind, texts: &[&str]) -> Tokenizer {
-        train_tokenizer(texts, &TokenizerArguments { kind, vocab_size: 300, lowercase: false }).unwrap()
+        train_tokenizer(texts, &TokenizerArguments { kind, vocab_size: 300, lowercase: false }, &Pace::new(&|_, _, _| {}, 0)).unwrap()
     }
 
     fn there_and_back(tokenizer: &Tokenizer, text: &str) -> String {
@@ -212,7 +231,8 @@ mod tests {
     #[test]
     fn lowercasing_is_part_of_the_tokenizer() {
         for kind in [TokenizerKind::Chars, TokenizerKind::Bpe] {
-            let tokenizer = train_tokenizer(&["The Cat"], &TokenizerArguments { kind, vocab_size: 300, lowercase: true }).unwrap();
+            let tokenizer =
+                train_tokenizer(&["The Cat"], &TokenizerArguments { kind, vocab_size: 300, lowercase: true }, &Pace::new(&|_, _, _| {}, 0)).unwrap();
             assert_eq!(there_and_back(&tokenizer, "CAT"), "cat");
         }
     }

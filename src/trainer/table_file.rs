@@ -38,7 +38,7 @@ impl RawFile {
     pub(super) fn text(&self, path: &Path) -> Result<&str, DataProblem> {
         let text = utf8(path, &self.bytes)?;
         if text.trim().is_empty() {
-            return Err(DataProblem::new(path, None, "the file is empty"));
+            return Err(DataProblem::new(path, None, "the file is empty").with_help("was it written to its end? `[data]` names another one"));
         }
         Ok(text)
     }
@@ -51,14 +51,21 @@ impl RawFile {
             Some("jsonl") => json_lines(path, text, columns)?,
             Some("tsv") => delimited(path, text, columns, b'\t')?,
             Some("csv") => delimited(path, text, columns, b',')?,
-            _ => return Err(DataProblem::new(path, None, "not a .csv, .tsv or .jsonl file")),
+            _ => {
+                return Err(
+                    DataProblem::new(path, None, "not a .csv, .tsv or .jsonl file").with_help("the ending says the format: rename or convert it")
+                );
+            }
         };
         if rows.is_empty() {
-            return Err(DataProblem::new(path, None, "the file has a header but no rows"));
+            return Err(
+                DataProblem::new(path, None, "the file has a header but no rows").with_help("was it written to its end? `[data]` names another one")
+            );
         }
         let Some(label) = label else { return Ok(rows) };
         match rows.iter().find(|row| row.label.is_empty()) {
-            Some(row) => Err(DataProblem::new(path, Some(row.line), format!("the label in column `{label}` is empty"))),
+            Some(row) => Err(DataProblem::new(path, Some(row.line), format!("the label in column `{label}` is empty"))
+                .with_help("give it a label, or take the row out")),
             None => Ok(rows),
         }
     }
@@ -94,14 +101,17 @@ fn delimited(path: &Path, text: &str, columns: Columns, delimiter: u8) -> Result
             DataProblem::new(path, line, format!("{len} fields where the header has {expected_len}"))
                 .with_help("a text that holds the delimiter or a line break must be quoted")
         }
-        _ => DataProblem::new(path, error.position().map(csv::Position::line), error.to_string()),
+        _ => DataProblem::new(path, error.position().map(csv::Position::line), error.to_string())
+            .with_help("rows are lines, fields are separated by commas (in a .tsv by tabs)"),
     };
     let header = reader.headers().map_err(broken)?.clone();
     let column = |name: &str| {
         let mut found = header.iter().enumerate().filter(|(_, column)| column.trim() == name).map(|(index, _)| index);
         match (found.next(), found.next()) {
             (Some(index), None) => Ok(index),
-            (Some(_), Some(_)) => Err(DataProblem::new(path, Some(1), format!("column `{name}` occurs twice"))),
+            (Some(_), Some(_)) => {
+                Err(DataProblem::new(path, Some(1), format!("column `{name}` occurs twice")).with_help("rename one of them in the first line"))
+            }
             (None, _) => Err(missing_column(path, Some(1), name, &header.iter().collect::<Vec<_>>())),
         }
     };
@@ -122,16 +132,20 @@ fn json_lines(path: &Path, text: &str, columns: Columns) -> Result<Vec<Row>, Dat
         if content.trim().is_empty() {
             continue;
         }
-        let value: Value = serde_json::from_str(content).map_err(|error| DataProblem::new(path, Some(line), format!("not JSON: {error}")))?;
+        let value: Value = serde_json::from_str(content).map_err(|error| {
+            DataProblem::new(path, Some(line), format!("not JSON: {error}")).with_help("a .jsonl file has one JSON object on each line")
+        })?;
         let Value::Object(object) = value else {
-            return Err(DataProblem::new(path, Some(line), "not a JSON object"));
+            return Err(DataProblem::new(path, Some(line), "not a JSON object").with_help("write it as `{\"text\": \"..\", \"label\": \"..\"}`"));
         };
-        let column = |name: &str| match object.get(name) {
-            Some(Value::String(text)) => Ok(text.clone()),
-            Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
-            Some(value) => Err(DataProblem::new(path, Some(line), format!("`{name}` is `{value}`, not text"))),
-            None => Err(missing_column(path, Some(line), name, &object.keys().map(String::as_str).collect::<Vec<_>>())),
-        };
+        let column =
+            |name: &str| match object.get(name) {
+                Some(Value::String(text)) => Ok(text.clone()),
+                Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
+                Some(value) => Err(DataProblem::new(path, Some(line), format!("`{name}` is `{value}`, not text"))
+                    .with_help("write it as a string, or take the row out")),
+                None => Err(missing_column(path, Some(line), name, &object.keys().map(String::as_str).collect::<Vec<_>>())),
+            };
         rows.push(Row { text: column(columns.text)?, label: columns.label.map_or_else(|| Ok(String::new()), column)?, line });
     }
     Ok(rows)
@@ -145,6 +159,15 @@ fn missing_column(path: &Path, line: Option<u64>, name: &str, there: &[&str]) ->
         listed += &format!(" and {} more", there.len() - 20);
     }
     let problem = DataProblem::new(path, line, format!("there is no column `{name}`; columns are {listed}"));
+    // Of a file with another delimiter the whole first line is one column.
+    if let ([only], Some(delimiter)) = (there, there.first().and_then(|only| [';', '\t', '|'].into_iter().find(|mark| only.contains(*mark))))
+        && only.split(delimiter).count() > 1
+    {
+        return problem.with_help(match delimiter {
+            '\t' => "its fields are separated by tabs: rename it to .tsv".to_owned(),
+            other => format!("its fields are separated by `{other}`: save it with commas; `hpsearch init` on it tells how"),
+        });
+    }
     match nearest(name, there.iter().copied()) {
         Some(near) => problem.with_help(format!("did you mean `{near}`?")),
         None => problem.with_help("set `[data] text` and `[data] label`; the first line must be a header"),
@@ -181,7 +204,8 @@ fn check_quotes(path: &Path, text: &str) -> Result<(), DataProblem> {
         line += u64::from(byte == b'\n');
     }
     if place == Place::Quoted {
-        return Err(DataProblem::new(path, Some(opened), "a quote is opened here and never closed"));
+        return Err(DataProblem::new(path, Some(opened), "a quote is opened here and never closed")
+            .with_help("close it; a quote inside a quoted field is written twice"));
     }
     Ok(())
 }

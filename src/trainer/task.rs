@@ -67,7 +67,15 @@ pub(super) trait Model: Any {
     fn loss(&self, pass: &Pass, part: &Part<'_>) -> Tensor<1>;
 
     /// Measures `values` on a split: metrics by their names without prefix, `loss` among them.
-    fn measure(&self, values: &Values, device: &Device, data: &PreparedData, extent: &Extent) -> Result<BTreeMap<&'static str, f64>, TrainerError>;
+    /// `told` hears how many examples of how many are done.
+    fn measure(
+        &self,
+        values: &Values,
+        device: &Device,
+        data: &PreparedData,
+        extent: &Extent,
+        told: &dyn Fn(usize, usize),
+    ) -> Result<BTreeMap<&'static str, f64>, TrainerError>;
 
     /// Whether it speaks of the same labels or tokens as the data.
     fn suits(&self, data: &PreparedData) -> bool;

@@ -73,7 +73,7 @@ impl Fixture {
         let directory = TempDir::new().unwrap();
         fs::write(directory.path().join("train.csv"), keyword_csv(rows)).unwrap();
         let data = arguments_of_data(directory.path(), json!({"train": "train.csv", "validation_split": 0.2, "max_length": 16}));
-        let data = prepare(TaskKind::TextClassification, &data, &words(), &directory.path().join("cache"), &mut |_| {}).unwrap();
+        let data = prepare(TaskKind::TextClassification, &data, &words(), &directory.path().join("cache"), &mut |_| {}, &|_, _, _| {}).unwrap();
         Self { directory, data }
     }
 

@@ -52,6 +52,7 @@ pub fn train(job: &Job<'_>, host: &mut dyn Host) -> Result<RunEnd, TrainerError>
             return Ok(RunEnd::Diverged { step: run.state.global_step + 1, what });
         }
         run.log(host);
+        host.at(run.state.global_step, run.course.total);
     }
 }
 
@@ -164,7 +165,7 @@ impl<'a> Run<'a> {
     fn evaluate(&mut self, due: Due, host: &mut dyn Host) -> Result<Report, TrainerError> {
         let (arguments, data) = (self.job.arguments, self.job.data);
         let extent = Extent { split: Split::Validation, batch: arguments.per_device_eval_batch_size, limit: arguments.max_eval_samples };
-        let measured = named("eval", self.model.measure(&self.values, &self.device, data, &extent)?);
+        let measured = named("eval", self.model.measure(&self.values, &self.device, data, &extent, &|_, _| {})?);
         let loss = measured["eval_loss"];
         let words: Vec<String> = measured.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
         let mut metrics = measured;

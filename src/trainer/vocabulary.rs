@@ -15,6 +15,8 @@ use tokenizers::{
 };
 
 use super::TrainerError;
+use super::pace::{Pace, bytes};
+use super::preparation::{MERGES, WORDS};
 use crate::arguments::{TokenizerArguments, TokenizerKind};
 
 /// Padding, unknown, start and end of text: ids 0 to 3 of every tokenizer trained here.
@@ -30,7 +32,7 @@ const MIN_FREQUENCY: u64 = 2;
 const END_OF_WORD: &str = "</w>";
 
 /// Trains a tokenizer on `texts`: a function of its arguments.
-pub(super) fn train_tokenizer(texts: &[&str], arguments: &TokenizerArguments, max_length: usize) -> Result<Tokenizer, TrainerError> {
+pub(super) fn train_tokenizer(texts: &[&str], arguments: &TokenizerArguments, max_length: usize, pace: &Pace<'_>) -> Result<Tokenizer, TrainerError> {
     let normalizer = BertNormalizer::new(true, true, None, arguments.lowercase);
     let words = |text: &str| -> tokenizers::Result<Vec<String>> {
         let mut normalized = NormalizedString::from(text);
@@ -39,8 +41,17 @@ pub(super) fn train_tokenizer(texts: &[&str], arguments: &TokenizerArguments, ma
         BertPreTokenizer.pre_tokenize(&mut split)?;
         Ok(split.get_splits(OffsetReferential::Original, OffsetType::Byte).into_iter().map(|(word, ..)| word.to_owned()).collect())
     };
-    let (mut model, mut trainer) = model_and_trainer(arguments, inner_letters(texts, arguments.kind, words)?)?;
-    trainer.feed(texts.iter(), words).map_err(TrainerError::tokenizer)?;
+    // Every text is looked through twice: for its letters, and for its words.
+    let (mut done, all) = (0, 2 * bytes(texts));
+    pace.stage("finding words", bytes(texts) as u64 * WORDS);
+    let mut told = |text: &&&str| {
+        done += text.len();
+        pace.at(done, all);
+    };
+    let letters = inner_letters(texts.iter().inspect(&mut told), arguments.kind, words)?;
+    let (mut model, mut trainer) = model_and_trainer(arguments, letters)?;
+    trainer.feed(texts.iter().inspect(&mut told), words).map_err(TrainerError::tokenizer)?;
+    pace.stage("training the tokenizer", bytes(texts) as u64 * MERGES);
     // The trainer's list of special tokens is left aside: besides those of ours it holds the inner letters.
     trainer.train(&mut model).map_err(TrainerError::tokenizer)?;
     let mut tokenizer = Tokenizer::new(model);
@@ -109,8 +120,8 @@ fn model_and_trainer(arguments: &TokenizerArguments, first: BTreeSet<String>) ->
 ///
 /// The library numbers these in the order of a hash map, and breaks ties between merges by those numbers: without a fixed order two
 /// trainings on the same texts differ (tokenizers 0.23.2, `BpeTrainer::tokenize_words`).
-fn inner_letters(
-    texts: &[&str],
+fn inner_letters<'a>(
+    texts: impl Iterator<Item = &'a &'a str>,
     kind: TokenizerKind,
     words: impl Fn(&str) -> tokenizers::Result<Vec<String>>,
 ) -> Result<BTreeSet<String>, TrainerError> {
@@ -146,7 +157,7 @@ mod tests {
         let texts: Vec<String> = (0..60).map(|i| format!("The quick brown fox {} jumps over {} lazy dogs!", i % 7, i % 5)).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         for kind in [TokenizerKind::WordPiece, TokenizerKind::Bpe, TokenizerKind::Word] {
-            let train = || train_tokenizer(&texts, &arguments(kind), 8).unwrap();
+            let train = || train_tokenizer(&texts, &arguments(kind), 8, &Pace::new(&|_, _, _| {}, 0)).unwrap();
             let (one, other) = (train(), train());
             assert_eq!(one.to_string(false).unwrap(), other.to_string(false).unwrap());
             let ids = encode(&one, &["quick FOX", "the quick brown fox jumps over lazy dogs jumps over"]).unwrap();

@@ -145,7 +145,7 @@ impl Chart<'_> {
         let mut unseen = Unseen::default();
         for series in &self.series {
             let pen = pen_of(&mut canvas, series, look);
-            draw_series(&mut canvas, series, pen, &x, &y, &mut unseen);
+            draw_series(&mut canvas, series, (pen, symbol_of(series, look)), (&x, &y), &mut unseen);
         }
         ground.draw(buffer, look);
         canvas.render(buffer, ground.plot);
@@ -216,7 +216,7 @@ fn columns(text: &str) -> u16 {
     u16::try_from(width(text)).unwrap_or(u16::MAX)
 }
 
-fn draw_series(canvas: &mut Canvas, series: &Series<'_>, pen: Pen, x: &Range, y: &Range, unseen: &mut Unseen) {
+fn draw_series(canvas: &mut Canvas, series: &Series<'_>, (pen, symbol): (Pen, Option<char>), (x, y): (&Range, &Range), unseen: &mut Unseen) {
     let few = series.points.len() <= CROWD;
     let mut before: Option<(f64, f64)> = None;
     for (at, value) in series.points.iter() {
@@ -231,16 +231,15 @@ fn draw_series(canvas: &mut Canvas, series: &Series<'_>, pen: Pen, x: &Range, y:
             unseen.outside += 1;
         }
         let spot = canvas.at(across, up);
-        match (series.mark, before) {
-            (Mark::Line, Some(before)) => canvas.line(before, spot, pen),
-            (Mark::Steps, Some(before)) => {
+        match (series.mark, before, symbol) {
+            (Mark::Dots | Mark::Star, _, Some(symbol)) => canvas.symbol(spot, symbol, pen),
+            (Mark::Line, Some(before), _) => canvas.line(before, spot, pen),
+            (Mark::Steps, Some(before), _) => {
                 canvas.line(before, (spot.0, before.1), pen);
                 canvas.line((spot.0, before.1), spot, pen);
             }
-            (Mark::Line | Mark::Steps, None) => canvas.dot(spot, pen),
-            (Mark::Dots, _) if few => canvas.blot(spot, pen),
-            (Mark::Dots, _) => canvas.dot(spot, pen),
-            (Mark::Star, _) => canvas.symbol(spot, pen.ascii, pen),
+            (Mark::Dots | Mark::Star, _, None) if few => canvas.blot(spot, pen),
+            (_, _, _) => canvas.dot(spot, pen),
         }
         before = Some(spot);
     }
@@ -271,13 +270,23 @@ pub fn style_of(tone: Tone, look: Look) -> Style {
     }
 }
 
-fn sign_of(mark: Mark, tone: Tone, look: Look) -> char {
-    match (mark, tone, look.charset) {
-        (Mark::Star, _, Charset::Unicode) => '◆',
-        (Mark::Star, _, Charset::Ascii) => '#',
-        (_, Tone::Behind, _) => '.',
-        (_, Tone::Compared(index), _) => SIGNS[index % SIGNS.len()],
-        (_, Tone::Best, _) => '=',
+/// The character that stands for each point of a series, where dots would not do: what is to be found easily, and, where there are
+/// no colours, what lies behind other points.
+fn symbol_of(series: &Series<'_>, look: Look) -> Option<char> {
+    match (series.mark, series.tone, look.charset, look.palette) {
+        (Mark::Star, _, Charset::Unicode, _) => Some('◆'),
+        (Mark::Star, _, Charset::Ascii, _) => Some('#'),
+        (Mark::Dots, Tone::Behind, Charset::Unicode, Palette::Monochrome) => Some('×'),
+        _ => None,
+    }
+}
+
+/// The character of a series where there is only ASCII.
+fn sign_of(tone: Tone) -> char {
+    match tone {
+        Tone::Behind => '.',
+        Tone::Compared(index) => SIGNS[index % SIGNS.len()],
+        Tone::Best => '=',
     }
 }
 
@@ -289,15 +298,17 @@ fn pattern_of(tone: Tone, look: Look) -> Pattern {
 }
 
 fn pen_of(canvas: &mut Canvas, series: &Series<'_>, look: Look) -> Pen {
-    canvas.pen(style_of(series.tone, look), sign_of(series.mark, series.tone, look), pattern_of(series.tone, look))
+    canvas.pen(style_of(series.tone, look), sign_of(series.tone), pattern_of(series.tone, look))
 }
 
 /// What a series looks like, for the legend.
 fn sample(series: &Series<'_>, look: Look) -> String {
-    let sign = sign_of(series.mark, series.tone, look);
+    let sign = sign_of(series.tone);
+    if let Some(symbol) = symbol_of(series, look) {
+        return symbol.to_string();
+    }
     match (series.mark, look.charset) {
-        (Mark::Star, _) => sign.to_string(),
-        (Mark::Dots, Charset::Unicode) => "•".to_owned(),
+        (Mark::Dots | Mark::Star, Charset::Unicode) => "•".to_owned(),
         (_, Charset::Ascii) => format!("{sign}{sign}"),
         (Mark::Line | Mark::Steps, Charset::Unicode) => match pattern_of(series.tone, look) {
             Pattern::Solid => "━━".to_owned(),

@@ -13,8 +13,9 @@ use super::terminal::Waker;
 const TURN: Duration = Duration::from_millis(100);
 /// How often what is outside the store is looked at.
 const OUTSIDE: Duration = Duration::from_secs(1);
-/// A store that changes all the time is read no more often than this.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+/// A store that changes all the time is read no more often than this: trials that report ten times a second need not be followed
+/// as fast by whoever watches. What changes after some quiet is read at once.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(300);
 /// After a load of some time, so many times that time passes before the next, unless a person waits for it.
 const PAUSE_FACTOR: u32 = 4;
 
@@ -61,8 +62,21 @@ impl Loader {
             Err(TryRecvError::Disconnected) => Err(LoaderGone),
         }
     }
+
+    /// Whether the thread has ended, or does within `patience`.
+    pub fn ends_within(&self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        loop {
+            match self.news.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => return true,
+                Err(RecvTimeoutError::Timeout) => return false,
+            }
+        }
+    }
 }
 
+/// Fields are dropped in their order: whoever the waker wakes at the end finds the news to have ended.
 struct FarEnd {
     source: Source,
     wanted: Arc<Wanted>,
@@ -81,6 +95,7 @@ impl FarEnd {
                 Ok(wanted) => {
                     // Only the last wish counts.
                     self.wanted = self.wants.try_iter().last().unwrap_or(wanted);
+                    panic_if_told();
                     true
                 }
                 Err(RecvTimeoutError::Timeout) => false,
@@ -112,5 +127,13 @@ impl FarEnd {
         if self.news.send(news).is_ok() {
             self.waker.wake();
         }
+    }
+}
+
+/// Panics at the first wish where `HPSEARCH_PANIC_WHEN_LOADING` is set, in debug builds alone: for the test that the screens
+/// end with a message then.
+fn panic_if_told() {
+    if cfg!(debug_assertions) && std::env::var_os("HPSEARCH_PANIC_WHEN_LOADING").is_some() {
+        panic!("told to panic while loading");
     }
 }

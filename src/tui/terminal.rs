@@ -113,8 +113,14 @@ fn give_back_on_panic() {
     });
 }
 
-/// Wakes whoever waits for the terminal.
+/// Wakes whoever waits for the terminal; also when it is dropped, so that a thread that has died is noticed.
 pub struct Waker(UnixStream);
+
+impl Drop for Waker {
+    fn drop(&mut self) {
+        self.wake();
+    }
+}
 
 impl Waker {
     /// Wakes; a waiter that was woken already needs no second time.

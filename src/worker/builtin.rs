@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
@@ -17,6 +18,9 @@ use crate::trainer::{self, Clock, Host, HostError, HostVerdict, Milestones, Obje
 use crate::wire::{Down, EndWord, Job, TrainJob, Up};
 
 type Values = BTreeMap<String, serde_json::Value>;
+
+/// How often it is said how far training is, at most.
+const TURN: Duration = Duration::from_millis(100);
 
 static BUILTIN: AtomicBool = AtomicBool::new(false);
 static SET_UP: Once = Once::new();
@@ -65,12 +69,12 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
             if prepared.rows(Split::Test) == 0 {
                 return answer(serde_json::json!({}));
             }
-            let metrics = trainer::evaluate(checkpoint, &prepared, Split::Test, &device.to_string()).map_err(|error| chain(&error))?;
+            let metrics = trainer::evaluate(checkpoint, &prepared, Split::Test, &device.to_string(), &tell).map_err(|error| chain(&error))?;
             let metrics: Metrics = metrics.into_iter().collect();
             answer(serde_json::to_value(metrics).map_err(|error| error.to_string())?)
         }
         Job::Predict { directory, texts, device } => {
-            let predictions = trainer::predict(directory, texts, &device.to_string()).map_err(|error| chain(&error))?;
+            let predictions = trainer::predict(directory, texts, &device.to_string(), &tell).map_err(|error| chain(&error))?;
             answer(serde_json::to_value(predictions).map_err(|error| error.to_string())?)
         }
         Job::Generate { directory, prompt, max_new_tokens, temperature, top_k, top_p, seed, device } => {
@@ -93,7 +97,8 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, String> {
     let (arguments, prepared) = told(job)?;
     let (device, start) = (job.trial.device.to_string(), job.trial.resume.as_deref().map_or(Start::Fresh, Start::Resume));
     let mut run = training(job, &arguments, &prepared, &device, start);
-    let mut host = Uplink { incoming, metric: &job.trial.metric, leave: Cell::new(false) };
+    let watched = job.is_watched.then_some(None);
+    let mut host = Uplink { incoming, metric: &job.trial.metric, leave: Cell::new(false), watched };
     let mut ended = trainer::train(&run, &mut host);
     if let (Err(error @ TrainerError::Checkpoint { .. }), Start::Resume(_)) = (&ended, start) {
         host.log(&format!("[hpsearch] cannot go on from the checkpoint, so this starts from the beginning: {error}"));
@@ -140,7 +145,8 @@ fn probe(job: &TrainJob, probe: Probe, incoming: &Receiver<Incoming>) -> Result<
     let (arguments, prepared) = told(job)?;
     let device = job.trial.device.to_string();
     let run = training(job, &arguments, &prepared, &device, Start::Fresh);
-    let mut host = Uplink { incoming, metric: &job.trial.metric, leave: Cell::new(false) };
+    let watched = job.is_watched.then_some(None);
+    let mut host = Uplink { incoming, metric: &job.trial.metric, leave: Cell::new(false), watched };
     let points = trainer::probe(&run, probe, &mut host).map_err(|error| chain(&error))?;
     answer(serde_json::json!({ "points": points }))
 }
@@ -148,7 +154,12 @@ fn probe(job: &TrainJob, probe: Probe, incoming: &Receiver<Incoming>) -> Result<
 fn prepare(arguments: &Values, data: &Values, cache: &Path) -> Result<PreparedData, String> {
     let data = DataArguments::resolve(data).map_err(|problems| all("data", &problems))?;
     let arguments = resolve(arguments)?;
-    trainer::prepare(arguments.task, &data, &arguments.tokenizer(), cache, &mut |line| println!("{line}")).map_err(|error| chain(&error))
+    trainer::prepare(arguments.task, &data, &arguments.tokenizer(), cache, &mut |line| println!("{line}"), &tell).map_err(|error| chain(&error))
+}
+
+/// Says how far it is.
+fn tell(what: &str, done: u64, of: u64) {
+    say(&Up::At { what: what.to_owned(), done, of });
 }
 
 fn resolve(values: &Values) -> Result<TrainerArguments, String> {
@@ -184,6 +195,8 @@ struct Uplink<'a> {
     incoming: &'a Receiver<Incoming>,
     metric: &'a str,
     leave: Cell<bool>,
+    /// Where somebody wants to hear of every step: when they last did.
+    watched: Option<Option<Instant>>,
 }
 
 impl Uplink<'_> {
@@ -219,6 +232,14 @@ impl Host for Uplink<'_> {
 
     fn log(&mut self, line: &str) {
         println!("{line}");
+    }
+
+    fn at(&mut self, done: u64, of: u64) {
+        let Some(told) = &mut self.watched else { return };
+        if told.is_none_or(|told| told.elapsed() >= TURN) {
+            *told = Some(Instant::now());
+            tell("training", done, of);
+        }
     }
 
     fn stop_requested(&self) -> bool {

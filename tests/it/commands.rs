@@ -350,6 +350,14 @@ fn a_script_without_a_value_fails_and_says_so() {
 }
 
 #[test]
+fn a_script_that_reports_under_another_name_is_told_which() {
+    let site = Site::new(&study("trials = 1\ncount = \"all\"", ONE_SLOT), "echo '@hpsearch {\"step\":1,\"val_loss\":0.5,\"acc\":1}'\n");
+    assert_eq!(site.run_study().code, 3);
+    let reason = site.trials()[0]["reason"].as_str().unwrap().to_owned();
+    assert!(reason.starts_with("reported no value: it reported `acc`, `val_loss` but never `loss`, the study's metric; "), "{reason}");
+}
+
+#[test]
 fn a_program_that_is_not_there_is_named() {
     let text = study("trials = 2\nfailures = 1", ONE_SLOT).replace("\"sh\", \"trial.sh\"", "\"no-such-program\"");
     let ended = Site::new(&text, "").run_study();

@@ -181,6 +181,7 @@ fn sheet(base: &str, changes: &[(&str, &str)]) -> String {
     for (from, to) in changes {
         assert!(base.contains(from), "{from}");
         let rendered = said(&base.replacen(from, to, 1), &[]);
+        says_what_to_do(&rendered);
         assert!(!rendered.starts_with("(valid) no problems"), "{to} is taken");
         // The renderer does not wrap its first line: 100 leaves room for long names.
         let titles = rendered.lines().filter(|line| line.starts_with("error") || line.starts_with("warning"));
@@ -188,6 +189,19 @@ fn sheet(base: &str, changes: &[(&str, &str)]) -> String {
         writeln!(sheet, "{rendered}\n{}", "=".repeat(80)).unwrap();
     }
     sheet
+}
+
+/// Each problem has its advice: a study file is mended by what its messages say.
+fn says_what_to_do(rendered: &str) {
+    let mut problem = None;
+    for line in rendered.lines() {
+        if line.starts_with("error") || line.starts_with("warning") {
+            assert_eq!(problem.replace(line), None, "no help under it");
+        } else if line.trim_start_matches([' ', '|']).starts_with("= help: ") || line.starts_with("help: ") {
+            problem = None;
+        }
+    }
+    assert_eq!(problem, None, "no help under it");
 }
 
 #[test]
@@ -761,6 +775,7 @@ fn the_schema_is_what_editors_get() {
 fn survives(text: &str, overrides: &[String]) {
     if let Err(problems) = config::parse_with_warnings(text, Path::new("study.toml"), Path::new("/"), overrides) {
         assert!(problems.has_errors());
+        assert!(problems.iter().all(|problem| problem.help.iter().any(|help| !help.trim().is_empty())), "{problems}");
         problems.render(Look::Plain);
         problems.render(Look::Styled);
     }

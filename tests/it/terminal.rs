@@ -129,3 +129,32 @@ fn init_asks_on_a_terminal_and_enter_takes_the_guess() {
     let text = std::fs::read_to_string(directory.path().join("study.toml")).unwrap();
     assert!(text.contains("label = \"source\"") && text.contains("trials = 7\n"), "{text}");
 }
+
+#[cfg(feature = "train")]
+#[test]
+fn preparing_data_shows_how_far_it_is_with_the_time_left_and_leaves_no_trace() {
+    const STUDY: &str = "[study]\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 1\n\
+        [space]\nlearning_rate = [1e-3, 1e-4]\n[trainer]\ntask = \"text-classification\"\n[data]\ntrain = \"reviews.csv\"\n";
+    let directory = tempfile::tempdir().unwrap();
+    let row = |index: u64| {
+        let words: Vec<String> = (0..12).map(|word| format!("word{}", (index * 7_919 + word * 104_729) % 5_003)).collect();
+        format!("{} {index},{}\n", words.join(" "), ["good", "bad"][usize::from(index.is_multiple_of(2))])
+    };
+    std::fs::write(directory.path().join("reviews.csv"), format!("text,label\n{}", (0..30_000).map(row).collect::<String>())).unwrap();
+    std::fs::write(directory.path().join("study.toml"), STUDY).unwrap();
+    let check = |arguments: &[&str]| {
+        let (printed, code) = on_terminal(directory.path(), &[&["check", "study.toml"], arguments].concat(), &[], "");
+        assert_eq!(code, 0, "{printed}");
+        printed
+    };
+    let printed = check(&[]);
+    let frames: Vec<&str> = printed.split('\r').filter(|frame| frame.contains('━') || frame.contains('─')).collect();
+    assert!(frames.iter().any(|frame| frame.contains(" %, ") && frame.contains(", about ") && frame.contains(" left\x1b[K")), "{printed:?}");
+    assert!(frames.iter().all(|frame| frame.trim_end_matches("\x1b[K").chars().count() < 80), "{frames:?}");
+    let mut screen = vt100::Parser::new(24, 80, 0);
+    screen.process(printed.replace('\n', "\r\n").as_bytes());
+    let contents = screen.screen().contents();
+    assert!(contents.contains("\ndata      ") && !contents.contains('━') && !contents.contains("left"), "{contents}");
+    let quiet = check(&["-q", "--set", "data.seed=1"]);
+    assert!(quiet.contains("\ndata      ") && !quiet.contains('\r'), "{quiet:?}");
+}

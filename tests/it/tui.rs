@@ -147,6 +147,20 @@ fn a_panic_gives_the_terminal_back_before_it_says_what_happened() {
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "release builds cannot be told to panic")]
+fn a_panic_of_the_thread_that_reads_the_store_ends_the_screens_with_a_message() {
+    let scene = Scene::digits();
+    let mut terminal = OnTerminal::start_with(&scene, &["watch", "digits"], &[("HPSEARCH_PANIC_WHEN_LOADING", "1")]);
+    terminal.wait_for_text("told to panic while loading");
+    terminal.wait_for_text("error: reading the store failed");
+    let screen = terminal.screen.screen();
+    assert!(!screen.alternate_screen() && screen.contents().contains("help: `hpsearch trials` prints the same table"), "{}", screen.contents());
+    // Lines begin at the left: the terminal ends lines by itself again.
+    assert!(screen.contents().lines().any(|line| line.starts_with("error: reading the store failed")));
+    assert_eq!(terminal.leave(), 1);
+}
+
+#[test]
 fn watch_leaves_when_its_terminal_is_closed() {
     let scene = Scene::digits();
     let mut terminal = OnTerminal::watch(&scene);

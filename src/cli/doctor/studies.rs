@@ -54,9 +54,12 @@ fn unusable(error: &StorageError) -> Finding {
     Finding::broken("store", what, next)
 }
 
+/// What is said while it is read from end to end.
+const CHECKING: &str = "checking the store";
+
 fn soundness(reader: &SqliteReader, console: &Console) -> Finding {
-    let waiting = Waiting::start("checking the store", console);
-    let checked = reader.soundness(&mut |done, of| waiting.at(done, of));
+    let waiting = Waiting::start(CHECKING, console);
+    let checked = reader.soundness(&mut |done, of| waiting.at(CHECKING, done, of));
     drop(waiting);
     let next = || format!("keep a copy, then save what can be read with `sqlite3 '{}' .recover`", console.store.display());
     match checked {

@@ -7,7 +7,7 @@ use crate::space::Space;
 use crate::study::StudySpec;
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, TrialNumber};
-use crate::verdict::Verdict;
+use crate::verdict::{CutOff, Reason, Verdict};
 use crate::view::{Counts, StudyView};
 
 /// What the journal says about one trial.
@@ -71,7 +71,7 @@ pub struct Field {
     pub best: f64,
     /// The middle one; the better of two.
     pub median: f64,
-    /// The worst that goes on, where the reason says how many do.
+    /// What it had to reach, where the reason says it.
     pub cut_off: Option<f64>,
 }
 
@@ -177,7 +177,12 @@ impl<'a> Teller<'a> {
         let score = |value: f64| Score::new(self.view.direction(), value);
         values.sort_by_key(|value| score(*value));
         let rank = 1 + values.iter().filter(|other| score(**other) < score(value)).count();
-        let cut_off = verdict.reason().and_then(|reason| go_on(&reason.0)).and_then(|goes_on| values.get(goes_on.checked_sub(1)?).copied());
+        let cut_off = match verdict.reason().and_then(Reason::cut_off) {
+            Some(CutOff::Value(value)) => Some(value),
+            // Brackets compare some of the trials that reported there only.
+            Some(CutOff::Rank { first, of }) if of == values.len() => first.checked_sub(1).and_then(|last| values.get(last).copied()),
+            Some(CutOff::Rank { .. }) | None => None,
+        };
         let (best, median) = (values.first().copied().unwrap_or(value), values.get((values.len().max(1) - 1) / 2).copied().unwrap_or(value));
         Field { rank, of: values.len(), best, median, cut_off }
     }
@@ -185,16 +190,6 @@ impl<'a> Teller<'a> {
 
 fn at_step(curve: &[(u64, f64)], step: u64) -> Option<f64> {
     curve.binary_search_by_key(&step, |(at, _)| *at).ok().and_then(|index| curve.get(index)).map(|(_, value)| *value)
-}
-
-/// The sentence is read because the number is stored nowhere else. Running the pruner again over the history would not give
-/// it either: a pruner is asked in the order of reports and requests, and may have been another one before `--accept`.
-/// A sentence of another form gives no cut-off, never a wrong one.
-///
-/// How many go on, by a pruner's sentence: `rank 9 of 12 at step 300; 4 go on`.
-fn go_on(reason: &str) -> Option<usize> {
-    let (before, _) = reason.split_once(" go on").or_else(|| reason.split_once(" goes on"))?;
-    before.rsplit(|char: char| !char.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// The mean distance of two points over all parameters that either has; one that only one has is a whole range away.
@@ -224,7 +219,6 @@ mod tests {
     use crate::space::{Dimension, Distribution, Scale};
     use crate::study::Program;
     use crate::trial::{Origin, TrialState};
-    use crate::verdict::Reason;
 
     fn spec() -> StudySpec {
         let rate = Distribution::float(1e-4, 1.0, Scale::Log, None).unwrap();
@@ -277,6 +271,17 @@ mod tests {
     }
 
     #[test]
+    fn a_cut_off_among_others_than_the_field_is_not_told_and_one_that_is_a_value_is() {
+        let cut_off = |reason: &str| {
+            let mut journal: Vec<Event> = [0.5, 0.2, 0.3].iter().zip(0..).flat_map(|(value, number)| events(number, 0.1, *value)).collect();
+            journal.push(Event::Decided { trial: TrialNumber(2), step: 3, verdict: Verdict::Stop(Reason(reason.into())) });
+            told(2, &journal).judgements.remove(0).field.unwrap().cut_off
+        };
+        assert_eq!(cut_off("rank 2 of 2 at step 3; 1 goes on"), None);
+        assert_eq!(cut_off("value 0.3 at step 3 is above the threshold 0.25"), Some(0.25));
+    }
+
+    #[test]
     fn attempts_end_as_the_journal_says() {
         let mut journal = events(0, 0.1, 0.5);
         let reason = Some("exit code 1".to_owned());
@@ -286,12 +291,5 @@ mod tests {
         assert_eq!(story.attempts[0].resumed_from, Some(2));
         assert_eq!(story.attempts[0].end, Some((Timestamp(3_000_000), AttemptEnd::Lost, reason)));
         assert_eq!(story.turns[0].what, "queued again");
-    }
-
-    #[test]
-    fn how_many_go_on_is_read_from_the_sentence() {
-        assert_eq!(go_on("rank 9 of 12 at step 300; 4 go on"), Some(4));
-        assert_eq!(go_on("rank 2 of 2 at step 1; 1 goes on"), Some(1));
-        assert_eq!(go_on("the value at step 3 is NaN"), None);
     }
 }

@@ -110,6 +110,12 @@ pub fn read(path: &Path) -> Result<Table, Failure> {
     let size = file.metadata().map_or(0, |metadata| metadata.len());
     let input = BufReader::new(file.take(BYTES));
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let mut input = input;
+    if extension == "csv"
+        && let Some(mark) = other_delimiter(input.fill_buf().map_err(|error| broken(error.to_string()).help("see that it may be read"))?)
+    {
+        return Err(broken(format!("its fields are separated by {}, not by commas", named(mark))).help(conversion(path, mark)));
+    }
     let mut table = match extension {
         "csv" => delimited(input, b','),
         "tsv" => delimited(input, b'\t'),
@@ -125,6 +131,34 @@ pub fn read(path: &Path) -> Result<Table, Failure> {
         column.words.sort_unstable();
     }
     Ok(table)
+}
+
+/// What separates the fields of a file whose first line has no comma, if anything does.
+fn other_delimiter(begin: &[u8]) -> Option<u8> {
+    let line = begin.split(|byte| *byte == b'\n').next()?;
+    if line.contains(&b',') {
+        return None;
+    }
+    let count = |mark: u8| line.iter().filter(|byte| **byte == mark).count();
+    [b';', b'\t', b'|'].into_iter().filter(|mark| count(*mark) > 0).max_by_key(|mark| count(*mark))
+}
+
+fn named(mark: u8) -> String {
+    if mark == b'\t' { "tabs".to_owned() } else { format!("`{}`", char::from(mark)) }
+}
+
+/// How such a file becomes one that can be read.
+fn conversion(path: &Path, mark: u8) -> String {
+    let file = path.display();
+    if mark == b'\t' {
+        return format!("rename it: `mv {file} {}`", path.with_extension("tsv").display());
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let mark = char::from(mark);
+    format!(
+        "this writes one with commas:\n  python3 -c 'import csv, sys\n  csv.writer(sys.stdout).writerows(csv.reader(sys.stdin, delimiter=\"{mark}\"))' \\\n    < {file} > {}",
+        path.with_file_name(format!("{stem}-commas.csv")).display()
+    )
 }
 
 fn delimited(input: impl Read, delimiter: u8) -> Result<Table, String> {
@@ -213,6 +247,22 @@ mod tests {
     fn a_file_without_labels_has_texts_only() {
         let content = format!("text\n{}", rows(|index| format!("only text {index}")));
         assert_eq!(guessed("plain.csv", &content), (Some("text".into()), None));
+    }
+
+    #[test]
+    fn a_csv_without_commas_is_said_to_have_another_delimiter_and_how_it_is_converted() {
+        let directory = tempfile::tempdir().unwrap();
+        let said = |content: &str| {
+            let path = directory.path().join("reviews.csv");
+            std::fs::write(&path, content).unwrap();
+            read(&path).map(|table| table.columns.len()).map_err(|failure| failure.to_string())
+        };
+        let semicolons = said("text;label\na film, and a good one;pos\n").unwrap_err();
+        assert!(semicolons.contains("separated by `;`, not by commas") && semicolons.contains("reviews-commas.csv"), "{semicolons}");
+        let tabs = said("text\tlabel\na film\tpos\n").unwrap_err();
+        assert!(tabs.contains("separated by tabs") && tabs.contains("reviews.tsv"), "{tabs}");
+        assert_eq!(said("text;more,label\na,pos\n"), Ok(2));
+        assert_eq!(said("text\nonly one column; of texts\n"), Ok(1));
     }
 
     #[test]

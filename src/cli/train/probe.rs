@@ -80,7 +80,7 @@ fn without_regularisation(job: Job) -> Job {
 fn points(job: Job, probe: Probe, what: &str, console: &Console) -> Result<Vec<Point>, Failure> {
     let Job::Train(train) = job else { unreachable!("a recipe is trained") };
     let waiting = Waiting::start(what, console);
-    let answer = errand::run(&own_program(), Job::Probe { train, probe }, &mut |_| {});
+    let answer = errand::run(&own_program(), Job::Probe { train, probe }, &mut |progress| waiting.hear(&progress));
     drop(waiting);
     let body = answer?.unwrap_or_default();
     let points = serde_json::from_value(body["points"].clone());

@@ -8,7 +8,8 @@ fn problem_of(files: &[(&str, &[u8])], values: Value) -> String {
         fs::write(directory.path().join(name), bytes).unwrap();
     }
     let data = arguments_of_data(directory.path(), values);
-    let error = prepare(TaskKind::TextClassification, &data, &words(), &directory.path().join("cache"), &mut |_| {}).unwrap_err().to_string();
+    let error =
+        prepare(TaskKind::TextClassification, &data, &words(), &directory.path().join("cache"), &mut |_| {}, &|_, _, _| {}).unwrap_err().to_string();
     assert!(!fs::exists(directory.path().join("cache")).unwrap() || fs::read_dir(directory.path().join("cache")).unwrap().count() == 0);
     error.replace(&format!("{}/", directory.path().display()), "")
 }
@@ -29,9 +30,15 @@ fn a_missing_column_is_named_with_those_there_are() {
 }
 
 #[test]
+fn a_file_with_another_delimiter_is_told_so() {
+    assert!(csv_problem("text;label\nx;1\n").ends_with("(its fields are separated by `;`: save it with commas; `hpsearch init` on it tells how)"));
+    assert!(csv_problem("text\tlabel\nx\t1\n").ends_with("(its fields are separated by tabs: rename it to .tsv)"));
+}
+
+#[test]
 fn empty_files_and_headers_alone_are_refused() {
-    assert_eq!(csv_problem("\n"), "a.csv: the file is empty");
-    assert_eq!(csv_problem("text,label\n"), "a.csv: the file has a header but no rows");
+    assert_eq!(csv_problem("\n"), "a.csv: the file is empty (was it written to its end? `[data]` names another one)");
+    assert_eq!(csv_problem("text,label\n"), "a.csv: the file has a header but no rows (was it written to its end? `[data]` names another one)");
 }
 
 #[test]
@@ -41,7 +48,7 @@ fn one_label_is_not_enough() {
 
 #[test]
 fn broken_quoting_is_found_at_its_line() {
-    assert_eq!(csv_problem("text,label\nx,1\n\"y,2\nz,1\n"), "a.csv:3: a quote is opened here and never closed");
+    assert!(csv_problem("text,label\nx,1\n\"y,2\nz,1\n").starts_with("a.csv:3: a quote is opened here and never closed (close it"));
     assert!(csv_problem("text,label\nx,1\n\"y\" z,2\n").starts_with("a.csv:3: text after a closing quote"));
     assert!(csv_problem("text,label\nx,1\ny, z,2\n").starts_with("a.csv:3: 3 fields where the header has 2"));
 }
@@ -49,7 +56,7 @@ fn broken_quoting_is_found_at_its_line() {
 #[test]
 fn quoted_line_breaks_count_as_lines() {
     let problem = csv_problem("text,label\n\"x\ny\",1\n\"a \"\"b\"\"\",2\nz,\n");
-    assert_eq!(problem, "a.csv:5: the label in column `label` is empty");
+    assert_eq!(problem, "a.csv:5: the label in column `label` is empty (give it a label, or take the row out)");
 }
 
 #[test]
@@ -62,7 +69,7 @@ fn bytes_that_are_not_utf_8_are_located() {
 fn an_empty_text_is_an_error_unless_it_is_to_be_dropped() {
     assert!(csv_problem("text,label\nx,1\n ,2\n").starts_with("a.csv:3: the text in column `text` is empty"));
     let problem = problem_of(&[("a.csv", b"text,label\n,1\n,2\n")], json!({"train": "a.csv"}));
-    assert_eq!(problem, "a.csv: all 2 texts in column `text` are empty");
+    assert_eq!(problem, "a.csv: all 2 texts in column `text` are empty (is that the right column? `[data] text` names it)");
 }
 
 #[test]
@@ -92,8 +99,15 @@ fn what_was_noticed_is_kept_with_the_data() {
     fs::write(directory.path().join("v.jsonl"), "{\"text\": \"bye\", \"label\": 9}\n").unwrap();
     let data = arguments_of_data(directory.path(), json!({"train": "a.tsv", "validation": "v.jsonl", "clean": {"deduplicate": true}}));
     let mut lines = Vec::new();
-    let prepared =
-        prepare(TaskKind::TextClassification, &data, &words(), &directory.path().join("cache"), &mut |line| lines.push(line.to_owned())).unwrap();
+    let prepared = prepare(
+        TaskKind::TextClassification,
+        &data,
+        &words(),
+        &directory.path().join("cache"),
+        &mut |line| lines.push(line.to_owned()),
+        &|_, _, _| {},
+    )
+    .unwrap();
     assert_eq!(prepared.labels(), ["9", "10"]);
     assert_eq!((prepared.rows(Split::Train), prepared.rows(Split::Validation), prepared.rows(Split::Test)), (3, 1, 0));
     assert_eq!(prepared.label_counts(Split::Train), [1, 2]);
@@ -110,8 +124,15 @@ fn preparing_again_uses_the_cache_and_a_changed_file_does_not() {
     let again = |name: &str| {
         let data = arguments_of_data(fixture.path(), json!({"train": name, "validation_split": 0.2, "max_length": 16}));
         let mut lines = Vec::new();
-        let prepared =
-            prepare(TaskKind::TextClassification, &data, &words(), &fixture.path().join("cache"), &mut |line| lines.push(line.to_owned())).unwrap();
+        let prepared = prepare(
+            TaskKind::TextClassification,
+            &data,
+            &words(),
+            &fixture.path().join("cache"),
+            &mut |line| lines.push(line.to_owned()),
+            &|_, _, _| {},
+        )
+        .unwrap();
         (prepared.digest().to_owned(), lines.iter().any(|line| line.starts_with("preparing")))
     };
     assert_eq!(again("train.csv"), (fixture.data.digest().to_owned(), false));
@@ -129,7 +150,10 @@ fn preparing_twice_at_once_gives_the_same_data() {
     let cache = directory.path().join("cache");
     let digests: Vec<String> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
-            .map(|_| scope.spawn(|| prepare(TaskKind::TextClassification, &data, &words(), &cache, &mut |_| {}).unwrap().digest().to_owned()))
+            .map(|_| {
+                scope
+                    .spawn(|| prepare(TaskKind::TextClassification, &data, &words(), &cache, &mut |_| {}, &|_, _, _| {}).unwrap().digest().to_owned())
+            })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });

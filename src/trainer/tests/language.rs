@@ -19,7 +19,7 @@ fn prepared(directory: &Path, name: &str, content: &str, kind: TokenizerKind) ->
     fs::write(directory.join(name), content).unwrap();
     let data = arguments_of_data(directory, json!({"train": name, "validation_split": 0.2, "max_length": 12}));
     let tokenizer = TokenizerArguments { kind, vocab_size: 300, lowercase: false };
-    prepare(TaskKind::LanguageModeling, &data, &tokenizer, &directory.join("cache"), &mut |_| {}).unwrap()
+    prepare(TaskKind::LanguageModeling, &data, &tokenizer, &directory.join("cache"), &mut |_| {}, &|_, _, _| {}).unwrap()
 }
 
 struct Corpus {
@@ -114,7 +114,7 @@ fn an_untrained_model_knows_nothing() {
     let corpus = Corpus::new();
     let (model, values, device) = model(&corpus, json!({}));
     let extent = Extent { split: Split::Validation, batch: 8, limit: None };
-    let metrics = model.measure(&values, &device, &corpus.data, &extent).unwrap();
+    let metrics = model.measure(&values, &device, &corpus.data, &extent, &|_, _| {}).unwrap();
     let uniform = (corpus.data.vocab_size() as f64).ln();
     assert!((metrics["loss"] - uniform).abs() < 0.05, "{metrics:?} {uniform}");
     assert!((metrics["perplexity"] - metrics["loss"].exp()).abs() < 1e-9);
@@ -159,7 +159,10 @@ fn a_verse_is_learnt_measured_and_recited() {
     // Untrained it is 3.3; what is left is which number comes next, of which windows of twelve letters know nothing.
     assert!(last["eval_loss"] < 0.9, "{last:?}");
     let (_, checkpoint) = runner.checkpoints.last().unwrap();
-    assert_eq!(evaluate(checkpoint, &corpus.data, Split::Validation, "cpu").unwrap()["eval_bits_per_byte"], last["eval_bits_per_byte"]);
+    assert_eq!(
+        evaluate(checkpoint, &corpus.data, Split::Validation, "cpu", &|_, _, _| {}).unwrap()["eval_bits_per_byte"],
+        last["eval_bits_per_byte"]
+    );
 
     let write = |prompt: &str, seed: u64| {
         let mut text = String::new();
@@ -173,7 +176,7 @@ fn a_verse_is_learnt_measured_and_recited() {
     assert_eq!(write("ZZ", 1).chars().count(), 24);
     // From nothing it begins as a line does.
     assert_eq!(write("", 1).chars().count(), 24);
-    let problem = predict(checkpoint, &["x".to_owned()], "cpu").unwrap_err().to_string();
+    let problem = predict(checkpoint, &["x".to_owned()], "cpu", &|_, _, _| {}).unwrap_err().to_string();
     assert!(problem.contains("hpsearch generate"), "{problem}");
 }
 
@@ -213,7 +216,8 @@ fn interrupted_and_resumed_language_models_equal_uninterrupted_ones_bit_for_bit(
 fn a_limited_evaluation_is_close_to_a_whole_one_and_repeats() {
     let corpus = Corpus::new();
     let (model, values, device) = model(&corpus, json!({}));
-    let measure = |limit| model.measure(&values, &device, &corpus.data, &Extent { split: Split::Validation, batch: 3, limit }).unwrap()["loss"];
+    let measure =
+        |limit| model.measure(&values, &device, &corpus.data, &Extent { split: Split::Validation, batch: 3, limit }, &|_, _| {}).unwrap()["loss"];
     assert_eq!(measure(Some(10)), measure(Some(10)));
     assert_ne!(measure(Some(10)), measure(None));
     assert!((measure(Some(10)) - measure(None)).abs() < 0.1);
@@ -243,7 +247,7 @@ fn text_that_cannot_be_learnt_from_is_refused_with_what_to_do() {
         }
         let tokenizer = TokenizerArguments { kind: TokenizerKind::Chars, vocab_size: 300, lowercase: false };
         let data = arguments_of_data(directory.path(), values);
-        let error = prepare(TaskKind::LanguageModeling, &data, &tokenizer, &directory.path().join("cache"), &mut |_| {}).unwrap_err();
+        let error = prepare(TaskKind::LanguageModeling, &data, &tokenizer, &directory.path().join("cache"), &mut |_| {}, &|_, _, _| {}).unwrap_err();
         error.to_string().replace(&format!("{}/", directory.path().display()), "")
     };
     assert_eq!(problem(&[("a.txt", " \n")], json!({"train": "a.txt"})), "a.txt: the file is empty");

@@ -56,6 +56,18 @@ fn without_colours_lines_are_told_apart_by_their_gaps() {
 }
 
 #[test]
+fn without_colours_points_behind_others_have_a_sign_of_their_own() {
+    let points = |from: u32| (0..8).map(|at| (f64::from(at), f64::from((at * from) % 7))).collect();
+    let both =
+        chart(vec![series("pruned, last report", Mark::Dots, Tone::Behind, points(3)), series("complete", Mark::Dots, Tone::Compared(0), points(5))]);
+    let said = drawn(&both, (50, 12), Look { palette: Palette::Monochrome, ..COLOURS });
+    assert!(said.contains("× pruned, last report  • complete"), "{said}");
+    // One is in the legend; where both are, the complete one is seen.
+    assert_eq!(said.matches('×').count(), 7, "{said}");
+    assert!(!drawn(&both, (50, 12), COLOURS).contains('×'));
+}
+
+#[test]
 fn gaps_single_points_and_outliers_are_told() {
     let mut curve = falling(0.1, 0.2, 30);
     curve[9].1 = f64::NAN;

@@ -72,6 +72,29 @@ fn devices_on_a_small_terminal_in_ascii() {
     insta::assert_snapshot!(drawn(&busy(), (60, 20), PLAIN));
 }
 
+/// A laptop with a study's only trial on it.
+fn one_trial() -> DevicesData {
+    let tree = TreeLoad { cores: Some(0.98), memory: GIB / 3, processes: 1 };
+    let seat = Seat { slot: 0, trial: TrialNumber(0), step: Some(1), running: Duration::from_secs(9), tree: Some(tree) };
+    let device = DeviceLoad { device: Device::Cpu, seats: vec![seat], pace: None, busy: vec![1.0] };
+    let machine = Machine { processor: processor(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };
+    DevicesData { machine, devices: vec![device], clock: "epoch" }
+}
+
+#[test]
+fn devices_with_a_single_trial() {
+    insta::assert_snapshot!("one_trial_80x24", drawn(&one_trial(), (80, 24), COLOURS));
+    insta::assert_snapshot!("one_trial_200x60", drawn(&one_trial(), (200, 60), COLOURS));
+}
+
+#[test]
+fn devices_of_a_study_that_was_never_run() {
+    let idle = DeviceLoad { device: Device::Cpu, seats: Vec::new(), pace: None, busy: vec![0.42] };
+    let empty = DevicesData { devices: vec![idle], ..one_trial() };
+    insta::assert_snapshot!("empty_80x24", drawn(&empty, (80, 24), COLOURS));
+    insta::assert_snapshot!("empty_120x40", drawn(&empty, (120, 40), COLOURS));
+}
+
 #[test]
 fn a_machine_without_a_gpu_says_so() {
     let machine = Machine { processor: processor(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };

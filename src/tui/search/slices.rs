@@ -15,7 +15,7 @@ const LEAST: (u16, u16) = (26, 8);
 /// The height from which points above each other are told apart.
 const COMFORTABLE: u16 = 11;
 /// More than this makes no chart better.
-const MOST: (u16, u16) = (64, 18);
+const MOST: (u16, u16) = (100, 30);
 
 pub fn draw(buffer: &mut Buffer, area: Rect, data: &SearchData, scroll: u16, look: Look) {
     let dimensions = data.dimensions();
