@@ -116,7 +116,7 @@ impl Lineage {
     pub fn facts(&self) -> Vec<(String, String)> {
         let mut facts = vec![
             ("code".to_owned(), self.code.in_words(false)),
-            ("command line".to_owned(), self.command.join(" ")),
+            ("command".to_owned(), self.command.join(" ")),
             ("directory".to_owned(), self.directory.clone()),
             ("hpsearch".to_owned(), self.hpsearch.in_words(false)),
         ];

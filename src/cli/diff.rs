@@ -156,7 +156,8 @@ fn different([one, other]: &[Side; 2]) -> Vec<DifferenceJson> {
             found.push(DifferenceJson { kind: "metric", values, name });
         }
     }
-    for (name, values) in lineage_differences([one, other]) {
+    let telling = lineage_differences([one, other]).into_iter().filter(|(name, _)| name != "seed");
+    for (name, values) in telling {
         found.push(DifferenceJson {
             kind: "lineage",
             values: values.map(|value| value.map_or(serde_json::Value::Null, serde_json::Value::String)),
@@ -239,6 +240,9 @@ fn print(study: &StudySummary, sides: &[Side; 2], only_changed: bool, console: &
 /// What the trials do not have in common of code, machine, program and data; their seeds always differ, and say least.
 fn print_lineage(sides: &[Side; 2], console: &mut Console) -> Result<(), Failure> {
     let differences = lineage_differences([&sides[0], &sides[1]]);
+    if sides.iter().all(|side| side.made.last().and_then(lineage::Made::lineage).is_none()) {
+        return Ok(());
+    }
     let telling: Vec<_> = differences.into_iter().filter(|(name, _)| name != "seed").collect();
     if telling.is_empty() {
         writeln!(console.out, "\nthe lineage is the same, but for the seeds: code, machine, program, data")?;

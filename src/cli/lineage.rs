@@ -99,6 +99,6 @@ pub fn print_study(runners: &[StoredRunner], console: &mut Console) -> Result<()
     let Some(last) = runners.last() else { return Ok(()) };
     let others = runners.iter().filter(|runner| runner.lineage != last.lineage).count() as u64;
     let others = if others == 0 { String::new() } else { format!("; {} with another lineage", count(others, "run")) };
-    console.fact("last run", &format!("{} by process {}{others}", moment(last.started), last.pid))?;
+    console.fact("last run", &format!("{}{others}", moment(last.started)))?;
     print(last.lineage.as_ref(), console)
 }

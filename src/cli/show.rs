@@ -181,7 +181,7 @@ fn print(study: &StudySummary, state: StudyState, effort: &Effort, behind: &Behi
         }
     }
     writeln!(console.out)?;
-    if !behind.runners.is_empty() {
+    if behind.runners.last().is_some_and(|runner| runner.lineage.is_some()) {
         lineage::print_study(behind.runners, console)?;
         writeln!(console.out)?;
     }

@@ -2,8 +2,8 @@
 //!
 //! The runs of the search are why a configuration was chosen, so that their values flatter it: only fresh runs count. In a
 //! round every finalist has the same seed, so that what the seed does to all of them cancels (the paired t test, one side). A
-//! finalist that is worse than the one in front leaves, with a chance of at most 5 % in the whole race that this is wrong:
-//! the level is shared by all comparisons (Bonferroni). Compare Birattari and others 2002, "A racing algorithm for
+//! finalist that is worse than the one in front leaves. The truly best one does so with a chance of at most 5 % in the whole
+//! race: the level is shared by all comparisons that may put it out, with each other one in each round (Bonferroni). Compare Birattari and others 2002, "A racing algorithm for
 //! configuring metaheuristics", which tests ranks; with so few rounds ranks say too little.
 
 use super::{Engine, Outcome, Phase};
@@ -18,7 +18,7 @@ use crate::view::StudyView;
 pub const LEAST_ROUNDS: u32 = 3;
 /// Rounds of a race that is not decided.
 pub const MOST_ROUNDS: u32 = 5;
-/// The chance that a race drops a finalist that is as good as the winner.
+/// The chance that a race drops the finalist that is truly best.
 const LEVEL: f64 = 0.05;
 /// How sure the interval of the winner's mean is.
 pub const CONFIDENCE: f64 = 0.95;

@@ -1,7 +1,8 @@
 //! Decisions that do not depend on who is faster, several runs of a configuration, races, and deciding a journal again.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use hpsearch::configuration::{self, Run as RunOf};
 use hpsearch::engine::Outcome;
@@ -404,4 +405,80 @@ fn other_rules_of_a_sampler_are_named() {
     let versions = again(&simulation, &journal(&run)).versions;
     assert_eq!(versions.len(), 1);
     assert_eq!((versions[0].kind, versions[0].name.as_str(), versions[0].stored), ("sampler", "tpe", versions[0].here + 7));
+}
+
+const NOISY: &str = r#"
+[study]
+name = "noisy"
+metric = "loss"
+direction = "minimize"
+seed = 3
+replicates = 2
+race = 2
+deterministic = true
+
+[budget]
+trials = 8
+
+[space]
+x = { float = [0.0, 1.0] }
+
+[command]
+run = ["sh", "trial.sh", "{x}"]
+
+[devices]
+use = ["sim:0", "sim:1"]
+"#;
+
+/// A value that is the parameter and a little of the trial's seed.
+const TRIAL: &str = r#"echo "@hpsearch {\"step\": 1, \"loss\": $1$(($HPSEARCH_SEED % 7))}""#;
+
+fn hpsearch(directory: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hpsearch")).current_dir(directory).args(words).env("COLUMNS", "80").output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn a_study_on_the_command_line_has_a_winner_repeats_exactly_and_says_where_it_comes_from() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    std::fs::write(path.join("study.toml"), NOISY).unwrap();
+    std::fs::write(path.join("trial.sh"), TRIAL).unwrap();
+    let run = hpsearch(path, &["run", "study.toml", "--plain"]);
+    assert!(run.status.success(), "{}{}", text(&run), String::from_utf8_lossy(&run.stderr));
+    assert!(text(&run).contains("wins the race: mean "), "{}", text(&run));
+    let show: serde_json::Value = serde_json::from_str(&text(&hpsearch(path, &["show", "--json"]))).unwrap();
+    let winner = &show["race"]["winner"];
+    assert_eq!((&show["best"]["number"], &show["runs"]["from"]), (&winner["trial"], &"race".into()));
+    assert!(show["runs"]["low"].as_f64().unwrap() <= show["runs"]["mean"].as_f64().unwrap());
+    let files = show["lineage"]["files"].as_array().unwrap();
+    assert_eq!(files.len(), 1, "the script is a file of the command: {files:?}");
+    assert_eq!(files[0]["digest"].as_str().unwrap(), blake3::hash(TRIAL.as_bytes()).to_hex().as_str());
+    assert_eq!(show["lineage"]["command"][1], "run");
+    assert!(show["lineage"]["hpsearch"]["digest"].as_str().is_some_and(|digest| digest.len() == 64));
+    assert!(!text(&hpsearch(path, &["show", "--json"])).contains("\"PATH"), "the environment is not kept");
+    let best = text(&hpsearch(path, &["best"]));
+    assert!(best.contains("fresh runs, ") && best.contains("(95 %)"), "{best}");
+    let trial = text(&hpsearch(path, &["show", "noisy", "1"]));
+    assert!(trial.contains("seed  ") && trial.contains("trial.sh, "), "{trial}");
+    let diff = text(&hpsearch(path, &["diff", "0", "1"]));
+    assert!(diff.contains("the lineage is the same") || diff.contains("device"), "{diff}");
+
+    let verified = hpsearch(path, &["verify"]);
+    assert_eq!(verified.status.code(), Some(0), "{}", text(&verified));
+    assert!(text(&verified).ends_with(" repeat exactly\n"), "{}", text(&verified));
+    let store = rusqlite::Connection::open(path.join("runs/hpsearch.db")).unwrap();
+    let changed = store.execute(
+        "UPDATE event SET body = json_set(body, '$.params.x', 0.123) WHERE seq = (SELECT max(seq) FROM event WHERE type = 'trial_created' AND body ->> '$.origin.sampled' IS NOT NULL)",
+        [],
+    );
+    assert_eq!(changed.unwrap(), 1);
+    let verified = hpsearch(path, &["verify"]);
+    assert_eq!(verified.status.code(), Some(7), "{}", text(&verified));
+    assert!(text(&verified).contains("has the proposal of trial ") && text(&verified).contains("x=0.123"), "{}", text(&verified));
+    let answer: serde_json::Value = serde_json::from_str(&text(&hpsearch(path, &["verify", "--json"]))).unwrap();
+    assert_eq!((&answer["repeats"], &answer["difference"]["what"]), (&false.into(), &"proposal".into()));
 }
