@@ -93,7 +93,7 @@ pub struct GpuKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceFile {
-    /// What it is to the study: `program`, `train data`, `tokenizer` ...
+    /// What it is to the study: `program`, `tokenizer`, or the split of the data: `train`, `validation`, `test`.
     pub role: String,
     /// Where it lies.
     pub path: String,

@@ -308,7 +308,7 @@ fn budget(spec: &StudySpec) -> String {
 
 /// The sampler, and whom it would choose for the next trial.
 fn sampler(study: &StudySummary) -> String {
-    let (spec, counts) = (&study.spec, study.counts);
+    let (spec, counts) = (&study.spec, study.search_counts());
     let finished = counts.complete + counts.pruned + counts.failed;
     let unfinished = counts.queued + counts.running + counts.paused;
     let number = TrialNumber(finished + unfinished);

@@ -137,7 +137,7 @@ fn files_of(spec: &StudySpec, directory: &Path, prepared: Option<&Path>) -> Vec<
         Program::Trainer { data, .. } => {
             for split in ["train", "validation", "test"] {
                 let path = data.get(split).and_then(serde_json::Value::as_str);
-                files.extend(path.map(|path| (format!("{split} data"), PathBuf::from(path))));
+                files.extend(path.map(|path| (split.to_owned(), PathBuf::from(path))));
             }
         }
         Program::Inline => {}
