@@ -250,7 +250,10 @@ fn text_that_cannot_be_learnt_from_is_refused_with_what_to_do() {
         let error = prepare(TaskKind::LanguageModeling, &data, &tokenizer, &directory.path().join("cache"), &mut |_| {}, &|_, _, _| {}).unwrap_err();
         error.to_string().replace(&format!("{}/", directory.path().display()), "")
     };
-    assert_eq!(problem(&[("a.txt", " \n")], json!({"train": "a.txt"})), "a.txt: the file is empty");
+    assert_eq!(
+        problem(&[("a.txt", " \n")], json!({"train": "a.txt"})),
+        "a.txt: the file is empty (was it written to its end? `[data]` names another one)"
+    );
     assert!(problem(&[("a.txt", "abc")], json!({"train": "a.txt"})).contains("too few"));
     let mixed = problem(&[("a.txt", "abc"), ("v.csv", "text\nx\n")], json!({"train": "a.txt", "validation": "v.csv"}));
     assert!(mixed.contains("some files are .txt and some are not"), "{mixed}");
