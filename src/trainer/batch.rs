@@ -1,5 +1,8 @@
 //! Some texts' token ids one after another, and where each lies when attention sets them side by side.
 
+use std::cell::OnceCell;
+use std::sync::Arc;
+
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use super::parameters::tensor;
@@ -22,14 +25,14 @@ pub(super) struct Batch {
 }
 
 /// How tokens one after another (`[tokens, width]`) become texts side by side (`[texts * length, width]`) and back.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Layout {
-    /// Texts in the batch.
-    pub(super) texts: usize,
+    /// Tokens of each text.
+    pub(super) lengths: Arc<[usize]>,
     /// Tokens per text side by side, padding included.
     pub(super) length: usize,
-    /// What differs from one after another; `None` when all texts are equally long.
-    pub(super) padding: Option<Padding>,
+    /// Made when a device first asks for it: where texts lie one after another, nobody does.
+    padding: OnceCell<Option<Padding>>,
 }
 
 /// Where tokens go and what is masked.
@@ -58,15 +61,14 @@ impl Batch {
         Self { ids: texts.concat(), lengths, length }
     }
 
-    /// The token ids, `[1, tokens]`.
-    pub(super) fn ids(&self, device: &Device) -> Tensor<2, Int> {
-        integers(self.ids.iter().map(|id| id.cast_signed()).collect(), [1, self.ids.len()], device)
+    /// The token ids.
+    pub(super) fn ids(&self) -> Arc<[u32]> {
+        self.ids.clone().into()
     }
 
-    /// Each token's place in its text, `[1, tokens]`.
-    pub(super) fn positions(&self, device: &Device) -> Tensor<2, Int> {
-        let positions = self.lengths.iter().flat_map(|length| 0..*length).map(small).collect();
-        integers(positions, [1, self.ids.len()], device)
+    /// Each token's place in its text.
+    pub(super) fn places(&self) -> Arc<[u32]> {
+        self.lengths.iter().flat_map(|length| (0..*length).map(|place| small(place).cast_unsigned())).collect()
     }
 
     /// Each text's first token, `[texts]`.
@@ -86,21 +88,8 @@ impl Batch {
     }
 
     /// How the texts lie side by side.
-    pub(super) fn layout(&self, device: &Device) -> Layout {
-        let (texts, length) = (self.lengths.len(), self.length);
-        let places = || self.lengths.iter().flat_map(|tokens| (0..length).map(move |place| place < *tokens));
-        let padding = (self.ids.len() < texts * length).then(|| {
-            let mut next = 0..;
-            let spread = places().map(|token| if token { next.next().unwrap_or(0) } else { 0 }).collect();
-            let gather = (0..).zip(places()).filter(|(_, token)| *token).map(|(place, _)| place).collect();
-            let mask = places().map(|token| if token { 0.0 } else { MASKED }).collect();
-            Padding {
-                spread: integers(spread, [texts * length], device),
-                gather: integers(gather, [self.ids.len()], device),
-                mask: tensor(mask, [texts, 1, 1, length], device),
-            }
-        });
-        Layout { texts, length, padding }
+    pub(super) fn layout(&self) -> Layout {
+        Layout { lengths: self.lengths.clone().into(), length: self.length, padding: OnceCell::new() }
     }
 
     /// The number of the first token of each text.
@@ -108,6 +97,34 @@ impl Batch {
         self.lengths.iter().scan(0, |end, length| {
             *end += length;
             Some(*end - length)
+        })
+    }
+}
+
+impl Layout {
+    /// Of texts of one length.
+    pub(super) fn even(texts: usize, length: usize) -> Self {
+        Self { lengths: vec![length; texts].into(), length, padding: OnceCell::new() }
+    }
+
+    /// What differs from one after another; `None` when all texts are equally long.
+    pub(super) fn padding(&self, device: &Device) -> Option<&Padding> {
+        self.padding.get_or_init(|| self.make_padding(device)).as_ref()
+    }
+
+    fn make_padding(&self, device: &Device) -> Option<Padding> {
+        let (texts, length, tokens) = (self.lengths.len(), self.length, self.lengths.iter().sum::<usize>());
+        let places = || self.lengths.iter().flat_map(|tokens| (0..length).map(move |place| place < *tokens));
+        (tokens < texts * length).then(|| {
+            let mut next = 0..;
+            let spread = places().map(|token| if token { next.next().unwrap_or(0) } else { 0 }).collect();
+            let gather = (0..).zip(places()).filter(|(_, token)| *token).map(|(place, _)| place).collect();
+            let mask = places().map(|token| if token { 0.0 } else { MASKED }).collect();
+            Padding {
+                spread: integers(spread, [texts * length], device),
+                gather: integers(gather, [tokens], device),
+                mask: tensor(mask, [texts, 1, 1, length], device),
+            }
         })
     }
 }

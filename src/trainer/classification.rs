@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use burn::tensor::{Device, Tensor, activation};
+use burn::tensor::{Device, Tensor};
 use serde_json::Value;
 
 use super::batch::Batch;
 use super::durable::Draft;
 use super::encoder::{Architecture, Encoder, MODEL_TYPE};
 use super::labelled;
-use super::layers::Pass;
+use super::layers::{Pass, cross_entropy};
 use super::metrics::Tally;
-use super::parameters::{Parameters, Values, host, tensor};
+use super::parameters::{Parameters, Values, host};
 use super::preparation::Sources;
 use super::prepared::Description;
 use super::task::{Extent, Model, Part, Task};
@@ -77,11 +77,10 @@ impl Model for Classifier {
     fn loss(&self, pass: &Pass, part: &Part<'_>) -> Tensor<1> {
         let train = part.data.split(Split::Train);
         let batch = Batch::of(train, part.chosen, self.architecture.max_position_embeddings);
-        let labels: Vec<usize> = part.chosen.iter().map(|row| train.label(*row)).collect();
-        let logits = self.encoder.forward(pass, &batch);
-        let targets = targets(part.data, &labels, part.step_examples, part.smoothing);
-        let targets = tensor(targets, [labels.len(), part.data.labels().len()], pass.device);
-        (activation::log_softmax(logits, 1) * targets).sum().neg()
+        let targets = part.chosen.iter().filter_map(|row| u32::try_from(train.label(*row)).ok()).collect();
+        #[expect(clippy::cast_precision_loss, reason = "rows of a step")]
+        let share = 1.0 / part.step_examples as f64;
+        cross_entropy(self.encoder.forward(pass, &batch), targets, part.smoothing, share)
     }
 
     fn measure(
@@ -113,17 +112,4 @@ impl Model for Classifier {
     fn suits(&self, data: &PreparedData) -> bool {
         self.architecture.labels() == data.labels()
     }
-}
-
-/// What log-probabilities are weighted with: the smoothed labels, each row a `rows`-th. As transformers' `LabelSmoother`.
-fn targets(data: &PreparedData, labels: &[usize], rows: usize, smoothing: f64) -> Vec<f32> {
-    let count = data.labels().len();
-    #[expect(clippy::cast_precision_loss, reason = "counts of rows and labels")]
-    let (spread, share) = (smoothing / count as f64, 1.0 / rows as f64);
-    let row = |label: &usize| {
-        let label = *label;
-        #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
-        (0..count).map(move |other| ((spread + if other == label { 1.0 - smoothing } else { 0.0 }) * share) as f32)
-    };
-    labels.iter().flat_map(row).collect()
 }

@@ -3,7 +3,8 @@
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
-use super::layers::{Cache, CausalAttention, Embedding, LayerNorm, Linear, Pass, Rows, activate, ids};
+use super::batch::Layout;
+use super::layers::{Cache, CausalAttention, Embedding, LayerNorm, Linear, Pass, Rows, embed, table_cross_entropy};
 use super::parameters::{Parameters, Role, Slot};
 use crate::arguments::{Activation, ModelArguments};
 
@@ -103,38 +104,50 @@ impl Decoder {
         (decoder, parameters)
     }
 
-    /// The logits of the token after each of `tokens`, which are texts of `length` tokens side by side: `[tokens, vocabulary]`.
+    /// The logits of the token after each of `tokens`, which are texts of `length` tokens one after another: `[tokens, vocabulary]`.
     pub(super) fn forward(&self, pass: &Pass, tokens: &[u32], length: usize) -> Tensor<2> {
-        let places: Vec<u32> = (0..tokens.len()).filter_map(|token| u32::try_from(token % length).ok()).collect();
-        let mut x = pass.dropout(self.embed(pass, tokens, &places), self.dropout);
+        self.read(pass, tokens, length).matmul(self.table(pass).transpose())
+    }
+
+    /// The cross-entropy of the tokens `told` after each of `tokens`, summed and times `share`: `[1]`.
+    pub(super) fn loss(&self, pass: &Pass, tokens: &[u32], told: Vec<u32>, length: usize, smoothing: f64, share: f64) -> Tensor<1> {
+        table_cross_entropy(self.read(pass, tokens, length), self.table(pass), told.into(), smoothing, share)
+    }
+
+    /// What the tokens say of those after them, `[tokens, width]`.
+    fn read(&self, pass: &Pass, tokens: &[u32], length: usize) -> Rows {
+        let places = (0..tokens.len()).filter_map(|token| u32::try_from(token % length).ok()).collect();
+        let layout = Layout::even(tokens.len() / length, length);
+        let mut x = pass.dropout(self.embed(pass, tokens, places), self.dropout);
         for layer in &self.layers {
-            let attended = layer.attention.forward(pass, layer.attention_norm.forward(pass, x.clone()), length);
-            x = layer.finish(pass, x, attended);
+            let read = layer.attention_norm.forward(pass, x.clone());
+            let attended = layer.attention.residual(pass, x, read, &layout, layer.dropout);
+            x = layer.finish(pass, attended);
         }
-        self.logits(pass, x)
+        self.norm.forward(pass, x)
     }
 
     /// The logits of the token after the last of `tokens`, which follow those that `cache` remembers in one text: `[1, vocabulary]`.
     pub(super) fn extend(&self, pass: &Pass, tokens: &[u32], cache: &mut Cache) -> Tensor<2> {
         let seen = cache.seen();
-        let places: Vec<u32> = (seen..seen + tokens.len()).filter_map(|place| u32::try_from(place).ok()).collect();
-        let mut x = self.embed(pass, tokens, &places);
+        let places = (seen..seen + tokens.len()).filter_map(|place| u32::try_from(place).ok()).collect();
+        let mut x = self.embed(pass, tokens, places);
         for (number, layer) in self.layers.iter().enumerate() {
-            let attended = layer.attention.extend(pass, layer.attention_norm.forward(pass, x.clone()), cache, number);
-            x = layer.finish(pass, x, attended);
+            let read = layer.attention_norm.forward(pass, x.clone());
+            x = layer.finish(pass, layer.attention.extend(pass, x, read, cache, number));
         }
         let last = x.dims()[0] - 1;
-        self.logits(pass, x.narrow(0, last, 1))
+        self.norm.forward(pass, x.narrow(0, last, 1)).matmul(self.table(pass).transpose())
     }
 
     /// Token and position vectors summed, `[tokens, width]`.
-    fn embed(&self, pass: &Pass, tokens: &[u32], places: &[u32]) -> Rows {
-        self.words.forward(pass, ids(tokens, pass.device)) + self.positions.forward(pass, ids(places, pass.device))
+    fn embed(&self, pass: &Pass, tokens: &[u32], places: Vec<u32>) -> Rows {
+        embed(pass, [(&self.words, tokens.into()), (&self.positions, places.into())])
     }
 
-    fn logits(&self, pass: &Pass, x: Rows) -> Tensor<2> {
-        let table = self.head.map_or_else(|| self.words.table(pass), |head| pass.values.get(head));
-        self.norm.forward(pass, x).matmul(table.transpose())
+    /// The vectors that tokens are told by, `[vocabulary, width]`.
+    fn table(&self, pass: &Pass) -> Tensor<2> {
+        self.head.map_or_else(|| self.words.table(pass), |head| pass.values.get(head))
     }
 }
 
@@ -154,10 +167,9 @@ impl Layer {
         }
     }
 
-    /// Pre-norm: each part adds to what it reads.
-    fn finish(&self, pass: &Pass, x: Rows, attended: Rows) -> Rows {
-        let x = x + pass.dropout(attended, self.dropout);
-        let inner = activate(self.activation, self.inner.forward(pass, self.feed_forward_norm.forward(pass, x.clone())));
-        x + pass.dropout(self.outer.forward(pass, inner), self.dropout)
+    /// The second part of a layer; each part adds to what it reads after a norm.
+    fn finish(&self, pass: &Pass, x: Rows) -> Rows {
+        let inner = self.inner.activated(pass, self.feed_forward_norm.forward(pass, x.clone()), self.activation);
+        self.outer.residual(pass, x, inner, self.dropout)
     }
 }

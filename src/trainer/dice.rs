@@ -70,50 +70,9 @@ impl Dice {
     }
 }
 
-/// A dropout mask: 0 with probability `rate`, else 1 / (1 - rate), the i-th element a function of `key` and i alone.
-pub(super) fn dropout_mask(key: u64, len: usize, rate: f64) -> Vec<f32> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rate is in [0, 1), and halves of the key are meant")]
-    let (threshold, low, high) = ((rate * 4_294_967_296.0) as u32, key as u32, (key >> 32) as u32);
-    #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
-    let kept = (1.0 / (1.0 - rate)) as f32;
-    // Two rounds with half of the key each: with one, the masks of two keys would be shifts of each other.
-    #[expect(clippy::cast_possible_truncation, reason = "more than 2^32 elements repeat the mask, which harms nothing")]
-    let draw = |i: usize| mix(mix(i as u32 ^ low).wrapping_add(high));
-    (0..len).map(|i| if draw(i) < threshold { 0.0 } else { kept }).collect()
-}
-
-/// A bijection of 32 bits with low bias (Wellons, "Prospecting for Hash Functions", 2018).
-fn mix(mut x: u32) -> u32 {
-    x ^= x >> 16;
-    x = x.wrapping_mul(0x7FEB_352D);
-    x ^= x >> 15;
-    x = x.wrapping_mul(0x846C_A68B);
-    x ^ (x >> 16)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dropout_drops_its_share_and_keeps_the_mean() {
-        let mask = dropout_mask(key(1, "dropout", &[2, 3]), 200_000, 0.1);
-        let dropped = mask.iter().filter(|&&value| value == 0.0).count();
-        assert!((19_000..21_000).contains(&dropped), "{dropped}");
-        let pairs = mask.windows(2).filter(|pair| pair == &[0.0, 0.0]).count();
-        assert!((1_800..2_200).contains(&pairs), "{pairs}");
-        assert!((mask.iter().sum::<f32>() / 200_000.0 - 1.0).abs() < 0.01);
-    }
-
-    #[test]
-    fn dropout_is_a_function_of_its_key() {
-        let mask = |counters: &[u64]| dropout_mask(key(1, "dropout", counters), 1_000, 0.5);
-        assert_eq!(mask(&[1, 2]), mask(&[1, 2]));
-        assert_ne!(mask(&[1, 2]), mask(&[2, 1]));
-        let (one, other) = (mask(&[1, 2]), mask(&[1, 3]));
-        let agree = one.iter().zip(&other).filter(|(a, b)| a == b).count();
-        assert!((420..580).contains(&agree), "{agree}");
-    }
 
     #[test]
     fn a_permutation_has_every_number_once() {

@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::batch::{Batch, Layout};
-use super::layers::{Attention, Embedding, LayerNorm, Linear, Pass, Rows, activate};
+use super::layers::{Attention, Embedding, LayerNorm, Linear, Pass, Rows, embed};
 use super::parameters::Parameters;
 use super::vocabulary::PADDING;
 use crate::arguments::{Activation, ModelArguments, Pooling};
@@ -117,7 +117,7 @@ impl Encoder {
 
     /// The logits of a batch, `[batch, labels]`.
     pub(super) fn forward(&self, pass: &Pass, batch: &Batch) -> Tensor<2> {
-        let layout = batch.layout(pass.device);
+        let layout = batch.layout();
         let mut x = pass.dropout(self.embed(pass, batch), self.dropout);
         for layer in &self.layers {
             x = layer.forward(pass, x, &layout);
@@ -128,7 +128,7 @@ impl Encoder {
 
     /// Token and position vectors summed, `[tokens, width]`.
     fn embed(&self, pass: &Pass, batch: &Batch) -> Rows {
-        self.words.forward(pass, batch.ids(pass.device)) + self.positions.forward(pass, batch.positions(pass.device))
+        embed(pass, [(&self.words, batch.ids()), (&self.positions, batch.places())])
     }
 
     /// One vector per text, `[texts, width]`.
@@ -162,9 +162,9 @@ impl Layer {
 
     /// Pre-norm: each part adds to what it reads (Xiong et al. 2020), which trains from scratch without a long warm-up.
     fn forward(&self, pass: &Pass, x: Rows, layout: &Layout) -> Rows {
-        let attended = self.attention.forward(pass, self.attention_norm.forward(pass, x.clone()), layout);
-        let x = x + pass.dropout(attended, self.dropout);
-        let inner = activate(self.activation, self.inner.forward(pass, self.feed_forward_norm.forward(pass, x.clone())));
-        x + pass.dropout(self.outer.forward(pass, inner), self.dropout)
+        let read = self.attention_norm.forward(pass, x.clone());
+        let x = self.attention.residual(pass, x, &read, layout, self.dropout);
+        let inner = self.inner.activated(pass, self.feed_forward_norm.forward(pass, x.clone()), self.activation);
+        self.outer.residual(pass, x, inner, self.dropout)
     }
 }

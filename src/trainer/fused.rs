@@ -6,9 +6,23 @@
 
 mod attention;
 mod cross_entropy;
-mod gelu;
+mod curve;
+mod dropout;
+// For the Llama family of models: part of the product once a layer uses it.
+#[cfg(test)]
+mod gate;
 mod lanes;
 mod layer_norm;
+mod linear;
+mod lookup;
+mod products;
+// For the Llama family of models: part of the product once a layer uses it.
+#[cfg(test)]
+mod rms_norm;
+// For the Llama family of models: part of the product once a layer uses it.
+#[cfg(test)]
+mod rotary;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +30,7 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
+use burn::backend::autodiff::checkpoint::strategy::{BalancedCheckpointing, CheckpointStrategy, NoCheckpointing};
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::flex::{FlexTensor, Layout};
@@ -24,15 +38,26 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Flex};
 use burn::tensor::{Bytes, DType, Shape, Tensor};
 
-pub(super) use attention::CausalAttention;
-pub(super) use cross_entropy::{CrossEntropy, row_losses};
-pub(super) use gelu::Gelu;
+pub(super) use attention::{Attention, Sight};
+pub(super) use cross_entropy::{CrossEntropy, TableCrossEntropy, row_losses};
+pub(super) use curve::Curve;
+pub(super) use dropout::{Dropout, Mask};
+#[cfg(test)]
+use gate::SwiGlu;
 pub(super) use layer_norm::LayerNorm;
-
-type Tracked = Autodiff<Flex, NoCheckpointing>;
+pub(super) use linear::{Linear, ResidualLinear, SideBySide};
+pub(super) use lookup::Lookup;
+#[cfg(test)]
+use rms_norm::RmsNorm;
+#[cfg(test)]
+use rotary::Rotary;
+pub(super) use steps::{AdamW, adamw, sgd, squares};
 
 /// A differentiable function of `N` matrices, computed on slices in row-major order.
 pub(super) trait Operation<const N: usize>: Clone + Send + Debug + 'static {
+    /// Which inputs the gradient is computed from; the others are empty there, so that their memory is free until then.
+    const NEEDS: [bool; N] = [true; N];
+
     /// What the gradient needs besides the inputs.
     type Kept: Clone + Send + Debug + 'static;
 
@@ -40,7 +65,23 @@ pub(super) trait Operation<const N: usize>: Clone + Send + Debug + 'static {
     fn forward(&self, inputs: [&[f32]; N], purpose: Purpose) -> (Vec<f32>, Self::Kept);
 
     /// The gradients of the inputs (at least of those that are wanted) from the output's.
-    fn backward(&self, inputs: [&[f32]; N], kept: Self::Kept, gradient: &[f32], wanted: [bool; N]) -> [Option<Vec<f32>>; N];
+    fn backward(&self, inputs: [&[f32]; N], kept: Self::Kept, gradient: &[f32], wanted: [bool; N]) -> [Slope; N];
+}
+
+/// The gradient of an input.
+pub(super) enum Slope {
+    /// Not computed, since nobody wants it.
+    Unwanted,
+    /// That of the output as it is.
+    Output,
+    /// These numbers.
+    New(Vec<f32>),
+}
+
+impl Slope {
+    fn when(wanted: bool, slope: impl FnOnce() -> Vec<f32>) -> Self {
+        if wanted { Self::New(slope()) } else { Self::Unwanted }
+    }
 }
 
 /// Whether a gradient will be asked for.
@@ -60,18 +101,48 @@ pub(super) fn apply<const N: usize, O: Operation<N>>(operation: O, inputs: [&Ten
         let (output, _) = operation.forward(slices(&plain), Purpose::Output);
         return Some(Tensor::from_primitive::<Flex>(matrix(output, shape)));
     }
-    let tracked: [FloatTensor<Tracked>; N] = all(inputs, |input| input.clone().try_into_primitive::<Tracked>().ok())?;
+    // The graph's type says how it is kept: a device that checkpoints has another one.
+    if let Some(tracked) = all(inputs, |input| input.clone().try_into_primitive::<Autodiff<Flex, NoCheckpointing>>().ok()) {
+        return tracked_output(operation, tracked, shape, PhantomData::<NoCheckpointing>)
+            .map(Tensor::from_primitive::<Autodiff<Flex, NoCheckpointing>>);
+    }
+    let tracked = all(inputs, |input| input.clone().try_into_primitive::<Autodiff<Flex, BalancedCheckpointing>>().ok())?;
+    tracked_output(operation, tracked, shape, PhantomData::<BalancedCheckpointing>)
+        .map(Tensor::from_primitive::<Autodiff<Flex, BalancedCheckpointing>>)
+}
+
+type Tracked = FloatTensor<Autodiff<Flex>>;
+
+fn tracked_output<const N: usize, O: Operation<N>, C: CheckpointStrategy>(
+    operation: O,
+    tracked: [Tracked; N],
+    shape: [usize; 2],
+    _: PhantomData<C>,
+) -> Option<Tracked> {
     let saved = all(tracked.each_ref(), |tensor| contiguous(tensor.primitive().clone()))?;
     // The nodes are taken before their tensors go, so that the graph stays whole while this operation is added to it.
     let nodes = tracked.each_ref().map(|tensor| tensor.node());
-    let output = match Node::<O>(PhantomData).prepare::<NoCheckpointing>(nodes).compute_bound().stateful() {
+    Some(match Node::<O>(PhantomData).prepare::<C>(nodes).compute_bound().stateful() {
         OpsKind::Tracked(prepared) => {
             let (output, kept) = operation.forward(slices(&saved), Purpose::Gradient);
-            prepared.finish((operation, saved, kept), matrix(output, shape))
+            prepared.finish((operation, Saved::of(saved, O::NEEDS), kept), matrix(output, shape))
         }
         OpsKind::UnTracked(prepared) => prepared.finish(matrix(operation.forward(slices(&saved), Purpose::Output).0, shape)),
-    };
-    Some(Tensor::from_primitive::<Tracked>(output))
+    })
+}
+
+/// An input as the gradient will see it.
+#[derive(Debug, Clone)]
+struct Saved {
+    shape: Shape,
+    numbers: Option<FlexTensor>,
+}
+
+impl Saved {
+    fn of<const N: usize>(inputs: [FlexTensor; N], needs: [bool; N]) -> [Self; N] {
+        let mut needs = needs.into_iter();
+        inputs.map(|input| Self { shape: input.layout().shape().clone(), numbers: needs.next().unwrap_or(true).then_some(input) })
+    }
 }
 
 /// The backward step of an operation in burn's graph.
@@ -84,20 +155,28 @@ impl<O> Debug for Node<O> {
 }
 
 impl<const N: usize, O: Operation<N>> Backward<Flex, N> for Node<O> {
-    type State = (O, [FlexTensor; N], O::Kept);
+    type State = (O, [Saved; N], O::Kept);
 
     fn backward(self, ops: Ops<Self::State, N>, gradients: &mut Gradients, _: &mut Checkpointer) {
         let (operation, inputs, kept) = ops.state;
         let gradient = contiguous(gradients.consume::<Flex>(&ops.node)).expect("the gradient of single floats is made of them");
         let wanted = ops.parents.each_ref().map(Option::is_some);
-        let shapes = inputs.each_ref().map(|input| input.layout().shape().clone());
-        let found = operation.backward(slices(&inputs), kept, numbers(&gradient), wanted);
-        for ((parent, found), shape) in ops.parents.into_iter().zip(found).zip(shapes) {
-            if let (Some(parent), Some(found)) = (parent, found) {
-                gradients.register::<Flex>(parent.id, dense(found, shape));
+        let slices = inputs.each_ref().map(|input| input.numbers.as_ref().map_or(&[][..], numbers));
+        let found = operation.backward(slices, kept, numbers(&gradient), wanted);
+        for ((parent, found), input) in ops.parents.into_iter().zip(found).zip(inputs) {
+            match (parent, found) {
+                (Some(parent), Slope::New(found)) => gradients.register::<Flex>(parent.id, dense(found, input.shape)),
+                (Some(parent), Slope::Output) => gradients.register::<Flex>(parent.id, gradient.clone()),
+                _ => {}
             }
         }
     }
+}
+
+/// What `read` makes of a tensor's numbers, lent without a copy where they lie in row-major order in this process's memory.
+pub(super) fn lend<R>(tensor: &Tensor<2>, read: impl FnOnce(&[f32]) -> R) -> Option<R> {
+    let plain = contiguous(tensor.clone().try_into_primitive::<Flex>().ok()?)?;
+    Some(read(numbers(&plain)))
 }
 
 fn all<const N: usize, A, B>(items: [A; N], each: impl FnMut(A) -> Option<B>) -> Option<[B; N]> {

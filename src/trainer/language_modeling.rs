@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor};
 use serde_json::Value;
@@ -12,7 +11,7 @@ use super::decoder::{Architecture, Decoder, MODEL_TYPE};
 use super::dice::{Dice, key};
 use super::durable::Draft;
 use super::fused::row_losses;
-use super::layers::{Pass, cross_entropy};
+use super::layers::Pass;
 use super::parameters::{Parameters, Values, host};
 use super::preparation::Sources;
 use super::prepared::{Description, TokenRows};
@@ -125,10 +124,9 @@ impl Model for LanguageModel {
         let rows = part.data.split(Split::Train);
         let windows = self.windows(rows, part.seed, part.epoch);
         let (seen, told) = batch(rows, part.chosen.iter().map(|number| windows.tokens(*number)));
-        let logits = self.decoder.forward(pass, &seen, windows.length);
         #[expect(clippy::cast_precision_loss, reason = "tokens of a step")]
         let share = 1.0 / (part.step_examples * windows.length) as f64;
-        cross_entropy(logits, Arc::from(told), part.smoothing, share)
+        self.decoder.loss(pass, &seen, told, windows.length, part.smoothing, share)
     }
 
     /// The mean over every token of the split but the first, each told from those before it in its window; windows lie end to end.

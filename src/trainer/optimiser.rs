@@ -3,6 +3,7 @@
 use burn::tensor::{Device, Tensor};
 
 use super::TrainerError;
+use super::fused;
 use super::parameters::{Parameter, Parameters, Values, host, tensor};
 use crate::arguments::{Optim, TrainerArguments};
 
@@ -30,13 +31,15 @@ enum Rule {
     Sgd { momentum: f64 },
 }
 
-/// The scalars of one parameter's step.
+/// The scalars of a step.
 #[derive(Debug, Clone, Copy)]
-struct Scalars {
-    rate: f64,
-    decay: f64,
+pub(super) struct Pace {
+    /// The learning rate.
+    pub(super) rate: f64,
     /// The step's number, counted from 1.
-    step: u64,
+    pub(super) step: u64,
+    /// What gradients are multiplied with, see [`clip_factor`].
+    pub(super) clip: f64,
 }
 
 impl Optimiser {
@@ -53,24 +56,17 @@ impl Optimiser {
         Self { rule, weight_decay: arguments.weight_decay, place, device: device.clone(), state }
     }
 
-    /// Makes step number `step` (counted from 1) with these gradients and learning rate.
-    pub(super) fn step(
-        &mut self,
-        parameters: &Parameters,
-        values: &mut Values,
-        gradients: Values,
-        learning_rate: f64,
-        step: u64,
-    ) -> Result<(), TrainerError> {
+    /// Makes a step with these gradients.
+    pub(super) fn step(&mut self, parameters: &Parameters, values: &mut Values, gradients: Values, pace: Pace) -> Result<(), TrainerError> {
         let mut state: Vec<_> = self.state.iter_mut().map(|(_, values)| std::mem::take(&mut values.0).into_iter()).collect();
         let old = std::mem::take(&mut values.0);
         // Values and moments are moved, not cloned, so that they are updated in place.
         for ((parameter, value), gradient) in parameters.iter().zip(old).zip(gradients.0) {
             let moments = state.iter_mut().map(|values| values.next().expect("one moment per parameter")).collect();
-            let scalars = Scalars { rate: learning_rate, decay: if parameter.decays() { self.weight_decay } else { 0.0 }, step };
+            let decay = if parameter.decays() { self.weight_decay } else { 0.0 };
             let (value, moments) = match self.place {
-                Place::Host => self.rule.step_on_host(parameter, value, gradient, moments, scalars, &self.device)?,
-                Place::Device => self.rule.step_on_device(value, gradient, moments, scalars),
+                Place::Host => self.rule.step_on_host(parameter, value, gradient, moments, (pace, decay), &self.device)?,
+                Place::Device => self.rule.step_on_device(value, gradient, moments, (pace, decay)),
             };
             values.0.push(value);
             for ((_, values), moment) in self.state.iter_mut().zip(moments) {
@@ -83,8 +79,14 @@ impl Optimiser {
 
 /// PyTorch's formulas: `torch/optim/adamw.py`, `_single_tensor_adamw`, and `torch/optim/sgd.py`, `_single_tensor_sgd`.
 impl Rule {
-    fn step_on_device(&self, value: Tensor<2>, gradient: Tensor<2>, moments: Vec<Tensor<2>>, scalars: Scalars) -> (Tensor<2>, Vec<Tensor<2>>) {
-        let Scalars { rate, decay, step } = scalars;
+    fn step_on_device(
+        &self,
+        value: Tensor<2>,
+        gradient: Tensor<2>,
+        moments: Vec<Tensor<2>>,
+        (Pace { rate, step, clip }, decay): (Pace, f64),
+    ) -> (Tensor<2>, Vec<Tensor<2>>) {
+        let gradient = if clip < 1.0 { gradient * clip } else { gradient };
         let mut moments = moments.into_iter();
         let mut moment = || moments.next().expect("a rule is given as many moments as it keeps");
         match *self {
@@ -109,29 +111,27 @@ impl Rule {
         value: Tensor<2>,
         gradient: Tensor<2>,
         moments: Vec<Tensor<2>>,
-        scalars: Scalars,
+        (Pace { rate, step, clip }, decay): (Pace, f64),
         device: &Device,
     ) -> Result<(Tensor<2>, Vec<Tensor<2>>), TrainerError> {
-        let Scalars { rate, decay, step } = scalars;
         let (mut value, gradient) = (host(value)?, host(gradient)?);
         let mut moments = moments.into_iter().map(host).collect::<Result<Vec<_>, _>>()?;
         match (self, &mut moments[..]) {
             (Self::AdamW { beta1, beta2, epsilon }, [mean, square]) => {
-                let (keep1, take1, keep2, take2) = (single(*beta1), single(1.0 - beta1), single(*beta2), single(1.0 - beta2));
-                let (scale, epsilon) = (single(1.0 / correction(*beta2, step).sqrt()), single(*epsilon));
-                let (shrink, rate) = (single(1.0 - rate * decay), single(rate / correction(*beta1, step)));
-                for (((value, gradient), mean), square) in value.iter_mut().zip(gradient).zip(mean).zip(square) {
-                    *mean = *mean * keep1 + gradient * take1;
-                    *square = *square * keep2 + gradient * gradient * take2;
-                    *value = *value * shrink - rate * *mean / (square.sqrt() * scale + epsilon);
-                }
+                let scalars = fused::AdamW {
+                    clip: single(clip),
+                    mean: [*beta1, 1.0 - beta1].map(single),
+                    square: [*beta2, 1.0 - beta2].map(single),
+                    scale: single(1.0 / correction(*beta2, step).sqrt()),
+                    epsilon: single(*epsilon),
+                    shrink: single(1.0 - rate * decay),
+                    rate: single(rate / correction(*beta1, step)),
+                };
+                fused::adamw(&mut value, &gradient, mean, square, scalars);
             }
             (Self::Sgd { momentum }, [buffer]) => {
-                let (momentum, decay, rate) = (single(*momentum), single(decay), single(rate));
-                for ((value, gradient), buffer) in value.iter_mut().zip(gradient).zip(buffer) {
-                    *buffer = *buffer * momentum + (gradient + decay * *value);
-                    *value -= rate * *buffer;
-                }
+                let [clip, momentum, decay, rate] = [clip, *momentum, decay, rate].map(single);
+                fused::sgd(&mut value, &gradient, buffer, clip, momentum, decay, rate);
             }
             _ => unreachable!("a rule is given as many moments as it keeps"),
         }
@@ -155,6 +155,9 @@ fn single(number: f64) -> f32 {
 
 /// The norm of all gradients together, with the loss: one read from the device for both.
 pub(super) fn loss_and_norm(loss: Tensor<1>, gradients: &Values) -> Result<(f64, f64), TrainerError> {
+    if let Some(squares) = gradients.0.iter().map(|gradient| fused::lend(gradient, fused::squares)).sum::<Option<f64>>() {
+        return Ok((f64::from(host(loss)?[0]), squares.sqrt()));
+    }
     let squares = gradients.0.iter().map(|gradient| gradient.clone().square().sum());
     let numbers = host(Tensor::cat(std::iter::once(loss).chain(squares).collect(), 0))?;
     // Squares are added in f64, so that only a gradient beyond f32 itself counts as infinite.
@@ -162,11 +165,7 @@ pub(super) fn loss_and_norm(loss: Tensor<1>, gradients: &Values) -> Result<(f64,
     Ok((f64::from(numbers[0]), norm))
 }
 
-/// Scales gradients of norm `norm` down to `max_norm`, as `torch.nn.utils.clip_grad_norm_` does; 0 leaves them.
-pub(super) fn clip(gradients: Values, norm: f64, max_norm: f64) -> Values {
-    let factor = max_norm / (norm + 1e-6);
-    if max_norm == 0.0 || factor >= 1.0 {
-        return gradients;
-    }
-    Values(gradients.0.into_iter().map(|gradient| gradient * factor).collect())
+/// What scales gradients of norm `norm` down to `max_norm`, as `torch.nn.utils.clip_grad_norm_` does; 0 leaves them.
+pub(super) fn clip_factor(norm: f64, max_norm: f64) -> f64 {
+    if max_norm == 0.0 { 1.0 } else { (max_norm / (norm + 1e-6)).min(1.0) }
 }

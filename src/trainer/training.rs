@@ -10,7 +10,7 @@ use super::checkpoint::{self, Contents, ModelFiles, Report, RunFiles, State, Tol
 use super::course::{Course, Due};
 use super::evaluation::named;
 use super::layers::{DropoutKey, Pass};
-use super::optimiser::{Optimiser, clip, loss_and_norm};
+use super::optimiser::{Optimiser, Pace, clip_factor, loss_and_norm};
 use super::parameters::{Values, host};
 use super::schedule::RateCourse;
 use super::task::{Extent, Model, Part, same_shape, task};
@@ -287,8 +287,8 @@ impl<'a> Run<'a> {
         }
         self.gradient_norm = norm;
         self.learning_rate = learning_rate;
-        let gradients = clip(gradients, norm, arguments.max_grad_norm);
-        self.optimiser.step(self.model.parameters(), &mut self.values, gradients, self.learning_rate, step + 1)?;
+        let pace = Pace { rate: learning_rate, step: step + 1, clip: clip_factor(norm, arguments.max_grad_norm) };
+        self.optimiser.step(self.model.parameters(), &mut self.values, gradients, pace)?;
         self.state.global_step += 1;
         self.state.epoch = self.course.epochs_done(self.state.global_step);
         self.busy.0 += began.elapsed();

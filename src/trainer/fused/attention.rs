@@ -1,117 +1,196 @@
-//! Causal self-attention on queries, keys and values as one linear map leaves them: no copies of heads, no mask.
+//! Self-attention on queries, keys and values as linear maps leave them: texts of any lengths one after another, no copies of heads, no
+//! padding, no mask.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::lanes::{Place, exp, greatest, product, sum, vectorised};
-use super::{Operation, Purpose};
+use super::dropout::{Mask, counter};
+use super::lanes::{exp, greatest, sum, vectorised};
+use super::products::{Landing, Place, product};
+use super::{Operation, Purpose, Slope};
 
-/// Of `[texts * length, 3 * width]`, each row a token's query, key and value, the values mixed: `[texts * length, width]`. A token sees
-/// itself and those before it in its text.
+/// Of `[tokens, (heads + 2 groups) size]`, each row a token's queries, keys and values, the values mixed: `[tokens, heads size]`.
 #[derive(Debug, Clone)]
-pub(in crate::trainer) struct CausalAttention {
-    /// Texts side by side.
-    pub(in crate::trainer) texts: usize,
-    /// Tokens of each.
-    pub(in crate::trainer) length: usize,
-    /// Attention heads.
+pub(in crate::trainer) struct Attention {
+    /// Tokens of each text; the texts lie one after another.
+    pub(in crate::trainer) lengths: Arc<[usize]>,
+    /// Tokens of the longest text, or more: how far apart rows lie in the mask.
+    pub(in crate::trainer) longest: usize,
+    /// Heads of queries.
     pub(in crate::trainer) heads: usize,
-    /// What attention probabilities `[texts, heads, length, length]` are multiplied with, if there is dropout.
-    pub(in crate::trainer) dropout: Option<Arc<[f32]>>,
+    /// Heads of keys and values, each for as many of queries: `heads` is a multiple (Ainslie et al. 2023).
+    pub(in crate::trainer) groups: usize,
+    /// Width of a head.
+    pub(in crate::trainer) size: usize,
+    /// Which tokens of its text a token sees.
+    pub(in crate::trainer) sight: Sight,
+    /// What is dropped of attention probabilities `[texts, heads, longest, longest]`.
+    pub(in crate::trainer) dropout: Option<Mask>,
 }
+
+/// Which tokens of its text a token sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::trainer) enum Sight {
+    /// All of them.
+    Whole,
+    /// Itself and those before it.
+    Back,
+}
+
+/// Queries that are looked at together where tokens look back: what lies behind the last of them is not computed.
+const BLOCK: usize = 64;
 
 /// Where one head of one text lies.
 struct Head {
+    length: usize,
     query: Place,
     key: Place,
     value: Place,
     output: Place,
     /// Its probabilities within those of all heads.
-    square: std::ops::Range<usize>,
+    square: Range<usize>,
+    /// The place of its first probability in the mask.
+    first: usize,
 }
 
-impl CausalAttention {
-    fn width(&self, input: &[f32]) -> usize {
-        input.len() / (3 * self.texts * self.length).max(1)
+/// Some queries of a head and the keys they look at.
+struct Block {
+    /// The first query.
+    start: usize,
+    rows: usize,
+    /// Keys from the text's first on.
+    seen: usize,
+    /// Tokens of the text.
+    length: usize,
+    sight: Sight,
+    /// The place of its first probability in the mask, and how far those of its queries lie apart.
+    mask: (usize, usize),
+}
+
+impl Attention {
+    /// Columns of the input.
+    fn columns(&self) -> usize {
+        (self.heads + 2 * self.groups) * self.size
     }
 
-    fn heads(&self, width: usize) -> impl Iterator<Item = Head> {
-        let (size, length, heads) = (width / self.heads, self.length, self.heads);
-        (0..self.texts * heads).map(move |number| {
-            let (text, head) = (number / heads, number % heads);
-            let part = |part: usize| Place::new(text * length * 3 * width + part * width + head * size, 3 * width);
-            Head {
-                query: part(0),
-                key: part(1),
-                value: part(2),
-                output: Place::new(text * length * width + head * size, width),
-                square: number * length * length..(number + 1) * length * length,
-            }
+    fn each(&self) -> impl Iterator<Item = Head> {
+        let (size, columns, width, longest) = (self.size, self.columns(), self.heads * self.size, self.longest);
+        let starts = self.lengths.iter().scan((0, 0), |(token, share), length| {
+            let start = (*token, *share);
+            (*token, *share) = (*token + length, *share + self.heads * length * length);
+            Some((start, *length))
+        });
+        starts.enumerate().flat_map(move |(text, ((token, share), length))| {
+            (0..self.heads).map(move |head| {
+                let group = head / (self.heads / self.groups);
+                let part = |column: usize| Place::new(token * columns + column * size, columns);
+                Head {
+                    length,
+                    query: part(head),
+                    key: part(self.heads + group),
+                    value: part(self.heads + self.groups + group),
+                    output: Place::new(token * width + head * size, width),
+                    square: share + head * length * length..share + (head + 1) * length * length,
+                    first: (text * self.heads + head) * longest * longest,
+                }
+            })
         })
     }
 
-    /// What scores are multiplied with: the inverse root of a head's size.
-    fn scale(&self, width: usize) -> f32 {
-        #[expect(clippy::cast_precision_loss, reason = "a width")]
-        let size = (width / self.heads) as f32;
-        1.0 / size.sqrt()
+    fn blocks(&self, head: &Head) -> impl Iterator<Item = Block> + use<> {
+        let (length, sight, first, longest) = (head.length, self.sight, head.first, self.longest);
+        let step = if sight == Sight::Back { BLOCK } else { length.max(1) };
+        (0..length).step_by(step).map(move |start| {
+            let rows = step.min(length - start);
+            let seen = if sight == Sight::Back { start + rows } else { length };
+            Block { start, rows, seen, length, sight, mask: (first + start * longest, longest) }
+        })
     }
 
-    /// Probabilities with dropout applied, in `room` where there is some.
-    fn dropped<'a>(&self, shares: &'a [f32], square: &std::ops::Range<usize>, room: &'a mut [f32]) -> &'a [f32] {
-        let Some(dropout) = &self.dropout else { return shares };
-        for ((room, share), factor) in room.iter_mut().zip(shares).zip(&dropout[square.clone()]) {
-            *room = share * factor;
-        }
-        room
+    /// Probabilities of all heads.
+    fn shares(&self) -> usize {
+        self.lengths.iter().map(|length| self.heads * length * length).sum()
+    }
+
+    /// What scores are multiplied with: the inverse root of a head's size.
+    fn scale(&self) -> f32 {
+        #[expect(clippy::cast_precision_loss, reason = "a width")]
+        let size = self.size as f32;
+        1.0 / size.sqrt()
     }
 }
 
-impl Operation<1> for CausalAttention {
+impl Operation<1> for Attention {
     /// The probabilities before dropout.
     type Kept = Vec<f32>;
 
     fn forward(&self, [input]: [&[f32]; 1], purpose: Purpose) -> (Vec<f32>, Vec<f32>) {
-        let (width, length) = (self.width(input), self.length);
-        let (size, scale, whole) = (width / self.heads, self.scale(width), Place::new(0, length));
-        let mut output = vec![0.0; input.len() / 3];
-        let mut kept = vec![0.0; if purpose == Purpose::Gradient { self.texts * self.heads * length * length } else { 0 }];
-        let (mut scores, mut room) = (vec![0.0; length * length], vec![0.0; length * length]);
-        for head in self.heads(width) {
+        let (size, scale, square) = (self.size, self.scale(), self.longest.pow(2));
+        let mut output = vec![0.0; input.len() / self.columns() * self.heads * size];
+        let mut kept = vec![0.0; if purpose == Purpose::Gradient { self.shares() } else { 0 }];
+        let (mut scores, mut room) = (vec![0.0; square], vec![0.0; square]);
+        for head in self.each() {
+            let length = head.length;
             let shares = kept.get_mut(head.square.clone()).unwrap_or(&mut scores);
-            product([length, size, length], (shares, whole), (input, head.query), (input, head.key.transposed()), scale);
-            causal_softmax(shares, length);
-            let mixed = self.dropped(shares, &head.square, &mut room);
-            product([length, length, size], (&mut output, head.output), (mixed, whole), (input, head.value), 1.0);
+            for block in self.blocks(&head) {
+                let Block { start, rows, seen, .. } = block;
+                let place = Place::new(start * length, length);
+                let (query, key) = (head.query.below(start), head.key.transposed());
+                product([rows, size, seen], (shares, place), (input, query), (input, key), scale, Landing::Replace);
+                let shares = &mut shares[start * length..(start + rows) * length];
+                softmax(shares, &block);
+                let mixed: &[f32] = match self.dropout {
+                    Some(mask) => {
+                        drop_some(shares, &mut room, &block, mask);
+                        &room
+                    }
+                    None => &*shares,
+                };
+                let values = (input, head.value);
+                product([rows, seen, size], (&mut output, head.output.below(start)), (mixed, Place::dense(length)), values, 1.0, Landing::Replace);
+            }
         }
         (output, kept)
     }
 
-    fn backward(&self, [input]: [&[f32]; 1], kept: Vec<f32>, gradient: &[f32], _: [bool; 1]) -> [Option<Vec<f32>>; 1] {
-        let (width, length) = (self.width(input), self.length);
-        let (size, scale, whole) = (width / self.heads, self.scale(width), Place::new(0, length));
+    fn backward(&self, [input]: [&[f32]; 1], kept: Vec<f32>, gradient: &[f32], _: [bool; 1]) -> [Slope; 1] {
+        let (size, scale, square) = (self.size, self.scale(), self.longest.pow(2));
         let mut dinput = vec![0.0; input.len()];
-        let (mut dshares, mut room) = (vec![0.0; length * length], vec![0.0; length * length]);
-        for head in self.heads(width) {
+        let (mut dshares, mut room) = (vec![0.0; square], vec![0.0; square]);
+        for head in self.each() {
             let shares = &kept[head.square.clone()];
-            let mixed = self.dropped(shares, &head.square, &mut room);
-            product([length, length, size], (&mut dinput, head.value), (mixed, whole.transposed()), (gradient, head.output), 1.0);
-            product([length, size, length], (&mut dshares, whole), (gradient, head.output), (input, head.value.transposed()), 1.0);
-            if let Some(dropout) = &self.dropout {
-                dshares.iter_mut().zip(&dropout[head.square.clone()]).for_each(|(number, factor)| *number *= factor);
+            let whole = Place::dense(head.length);
+            for block in self.blocks(&head) {
+                let Block { start, rows, seen, length, .. } = block;
+                let shares = &shares[start * length..(start + rows) * length];
+                let mixed: &[f32] = match self.dropout {
+                    Some(mask) => {
+                        drop_some(shares, &mut room, &block, mask);
+                        &room
+                    }
+                    None => shares,
+                };
+                let (douter, query) = (head.output.below(start), head.query.below(start));
+                product([seen, rows, size], (&mut dinput, head.value), (mixed, whole.transposed()), (gradient, douter), 1.0, Landing::Add);
+                product([rows, size, seen], (&mut dshares, whole), (gradient, douter), (input, head.value.transposed()), 1.0, Landing::Replace);
+                match self.dropout {
+                    Some(mask) => dropped_softmax_gradient(shares, &mut dshares, &block, mask),
+                    None => softmax_gradient(shares, &mut dshares, &block),
+                }
+                product([rows, seen, size], (&mut dinput, query), (&dshares, whole), (input, head.key), scale, Landing::Replace);
+                product([seen, rows, size], (&mut dinput, head.key), (&dshares, whole.transposed()), (input, query), scale, Landing::Add);
             }
-            softmax_gradient(shares, &mut dshares, length);
-            product([length, length, size], (&mut dinput, head.query), (&dshares, whole), (input, head.key), scale);
-            product([length, length, size], (&mut dinput, head.key), (&dshares, whole.transposed()), (input, head.query), scale);
         }
-        [Some(dinput)]
+        [Slope::New(dinput)]
     }
 }
 
 vectorised! {
-    /// Row `i` becomes the softmax of its first `i + 1` scores; the others become 0.
-    fn causal_softmax(scores: &mut [f32], length: usize) {
-        for (row, scores) in scores.chunks_exact_mut(length.max(1)).enumerate() {
-            let (seen, hidden) = scores.split_at_mut(row + 1);
+    /// Each row becomes the softmax of what its query sees; the rest of what the block sees becomes 0.
+    fn softmax(scores: &mut [f32], block: &Block) {
+        for (row, scores) in scores.chunks_exact_mut(block.length).enumerate() {
+            let end = if block.sight == Sight::Back { block.start + row + 1 } else { block.seen };
+            let (seen, hidden) = scores[..block.seen].split_at_mut(end);
             let top = greatest(seen);
             for score in seen.iter_mut() {
                 *score = exp(*score - top);
@@ -126,9 +205,41 @@ vectorised! {
 }
 
 vectorised! {
+    /// Probabilities with dropout, in `room`.
+    fn drop_some(shares: &[f32], room: &mut [f32], block: &Block, mask: Mask) {
+        let (first, apart) = block.mask;
+        for (row, (shares, room)) in shares.chunks_exact(block.length).zip(room.chunks_exact_mut(block.length)).enumerate() {
+            let first = counter(first + row * apart);
+            for (column, (room, share)) in room[..block.seen].iter_mut().zip(shares).enumerate() {
+                *room = share * mask.factor(first.wrapping_add(counter(column)));
+            }
+        }
+    }
+}
+
+vectorised! {
     /// Gradients of probabilities become those of their scores.
-    fn softmax_gradient(shares: &[f32], gradients: &mut [f32], length: usize) {
-        for (shares, gradients) in shares.chunks_exact(length.max(1)).zip(gradients.chunks_exact_mut(length.max(1))) {
+    fn softmax_gradient(shares: &[f32], gradients: &mut [f32], block: &Block) {
+        for (shares, gradients) in shares.chunks_exact(block.length).zip(gradients.chunks_exact_mut(block.length)) {
+            let (shares, gradients) = (&shares[..block.seen], &mut gradients[..block.seen]);
+            let along = sum(shares, gradients, |share, gradient| share * gradient);
+            for (gradient, share) in gradients.iter_mut().zip(shares) {
+                *gradient = share * (*gradient - along);
+            }
+        }
+    }
+}
+
+vectorised! {
+    /// The same, from gradients of what is left of probabilities after dropout.
+    fn dropped_softmax_gradient(shares: &[f32], gradients: &mut [f32], block: &Block, mask: Mask) {
+        let (first, apart) = block.mask;
+        for (row, (shares, gradients)) in shares.chunks_exact(block.length).zip(gradients.chunks_exact_mut(block.length)).enumerate() {
+            let (shares, gradients) = (&shares[..block.seen], &mut gradients[..block.seen]);
+            let first = counter(first + row * apart);
+            for (column, gradient) in gradients.iter_mut().enumerate() {
+                *gradient *= mask.factor(first.wrapping_add(counter(column)));
+            }
             let along = sum(shares, gradients, |share, gradient| share * gradient);
             for (gradient, share) in gradients.iter_mut().zip(shares) {
                 *gradient = share * (*gradient - along);

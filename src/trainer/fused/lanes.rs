@@ -1,7 +1,39 @@
-//! Loops over single floats that become vector instructions: an exponential, sums in a fixed order, strided matrix products.
+//! Loops over single floats that become vector instructions: an exponential and sums in a fixed order.
 
 /// Partial sums of a reduction: the order of additions is the same whatever the processor's width.
 const LANES: usize = 16;
+
+/// The processors that loops are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Instance {
+    /// Any of the architecture.
+    Plain,
+    /// With AVX2.
+    Avx2,
+    /// With AVX-512.
+    Avx512,
+}
+
+/// The best instance that this processor can run.
+pub(super) fn widest() -> Instance {
+    #[cfg(target_arch = "x86_64")]
+    let found = match (is_x86_feature_detected!("avx512f"), is_x86_feature_detected!("avx2")) {
+        (true, _) => Instance::Avx512,
+        (false, true) => Instance::Avx2,
+        (false, false) => Instance::Plain,
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let found = Instance::Plain;
+    #[cfg(test)]
+    let found = found.min(MOST.get());
+    found
+}
+
+#[cfg(test)]
+thread_local! {
+    /// The best instance that tests on this thread let loops use.
+    pub(super) static MOST: std::cell::Cell<Instance> = const { std::cell::Cell::new(Instance::Avx512) };
+}
 
 /// Defines a function with instances for AVX-512 and AVX2; the best that the processor has is called.
 macro_rules! vectorised {
@@ -25,13 +57,12 @@ macro_rules! vectorised {
                 fn avx2($($argument: $kind),*) $(-> $output)? {
                     plain($($argument),*)
                 }
-                if is_x86_feature_detected!("avx512f") {
+                match $crate::trainer::fused::lanes::widest() {
                     // SAFETY: the processor has what the instance needs.
-                    return unsafe { avx512($($argument),*) };
-                }
-                if is_x86_feature_detected!("avx2") {
+                    $crate::trainer::fused::lanes::Instance::Avx512 => return unsafe { avx512($($argument),*) },
                     // SAFETY: as above.
-                    return unsafe { avx2($($argument),*) };
+                    $crate::trainer::fused::lanes::Instance::Avx2 => return unsafe { avx2($($argument),*) },
+                    $crate::trainer::fused::lanes::Instance::Plain => {}
                 }
             }
             plain($($argument),*)
@@ -57,6 +88,30 @@ pub(super) fn exp(x: f32) -> f32 {
     }
     let scale = f32::from_bits(shifted.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127) << 23);
     (series * rest * rest + rest + 1.0) * scale
+}
+
+/// Adds to `output` a number for each place of two slices of one length: what `each` makes of the place and the two numbers there.
+///
+/// A loop of its own, since `collect` and `extend` are not always compiled into their caller, and then not for its processor.
+#[inline(always)]
+#[expect(unsafe_code, reason = "room is not filled with zeros first, which would be one more pass over memory")]
+pub(super) fn append(output: &mut Vec<f32>, a: &[f32], b: &[f32], each: impl Fn(usize, f32, f32) -> f32) {
+    let len = a.len().min(b.len());
+    output.reserve(len);
+    let room = &mut output.spare_capacity_mut()[..len];
+    for (place, (room, (a, b))) in room.iter_mut().zip(a.iter().zip(b)).enumerate() {
+        room.write(each(place, *a, *b));
+    }
+    // SAFETY: the `len` numbers after those that were there have just been written.
+    unsafe { output.set_len(output.len() + len) };
+}
+
+/// New numbers, made as [`append`] does.
+#[inline(always)]
+pub(super) fn made(a: &[f32], b: &[f32], each: impl Fn(usize, f32, f32) -> f32) -> Vec<f32> {
+    let mut output = Vec::with_capacity(a.len());
+    append(&mut output, a, b, each);
+    output
 }
 
 /// The sum of `term` over two slices of one length.
@@ -93,75 +148,4 @@ pub(super) fn greatest(numbers: &[f32]) -> f32 {
         }
     }
     lanes.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max)
-}
-
-/// Where a matrix lies in a slice.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
-    /// Index of the first number.
-    pub(super) start: usize,
-    /// From one row to the next.
-    pub(super) row: usize,
-    /// From one column to the next.
-    pub(super) column: usize,
-}
-
-impl Place {
-    /// Rows that lie `row` apart.
-    pub(super) fn new(start: usize, row: usize) -> Self {
-        Self { start, row, column: 1 }
-    }
-
-    /// The same matrix on its side.
-    pub(super) fn transposed(self) -> Self {
-        Self { row: self.column, column: self.row, ..self }
-    }
-
-    fn end(self, rows: usize, columns: usize) -> usize {
-        self.start + (rows - 1) * self.row + (columns - 1) * self.column
-    }
-}
-
-/// `output = scale * left right`, of `[rows, inner]` and `[inner, columns]`.
-///
-/// # Panics
-/// If a matrix does not lie within its slice.
-#[expect(unsafe_code, reason = "the product of the crate that burn-flex computes with takes pointers")]
-pub(super) fn product(
-    [rows, inner, columns]: [usize; 3],
-    (output, out): (&mut [f32], Place),
-    (left, l): (&[f32], Place),
-    (right, r): (&[f32], Place),
-    scale: f32,
-) {
-    if rows * inner * columns == 0 {
-        return;
-    }
-    assert!(out.end(rows, columns) < output.len() && l.end(rows, inner) < left.len() && r.end(inner, columns) < right.len());
-    let step = |place: usize| isize::try_from(place).expect("a slice's length fits");
-    // SAFETY: the least and the greatest index of each matrix lie within its slice, as just checked, so all others do; the output is borrowed
-    // mutably and overlaps neither factor.
-    unsafe {
-        gemm::gemm(
-            rows,
-            columns,
-            inner,
-            output.as_mut_ptr().add(out.start),
-            step(out.column),
-            step(out.row),
-            false,
-            left.as_ptr().add(l.start),
-            step(l.column),
-            step(l.row),
-            right.as_ptr().add(r.start),
-            step(r.column),
-            step(r.row),
-            0.0,
-            scale,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
-    }
 }

@@ -1,7 +1,7 @@
-//! Layer normalisation in one pass over each row, forward and backward.
+//! Layer normalisation, forward and backward, each row while it is at hand.
 
-use super::lanes::{sum, vectorised};
-use super::{Operation, Purpose};
+use super::lanes::{append, sum, vectorised};
+use super::{Operation, Purpose, Slope};
 
 /// Rows normalised to mean 0 and variance 1, times `scale [1, width]`, plus `shift [1, width]`: inputs in this order.
 #[derive(Debug, Clone, Copy)]
@@ -11,63 +11,60 @@ pub(in crate::trainer) struct LayerNorm {
 }
 
 impl Operation<3> for LayerNorm {
+    const NEEDS: [bool; 3] = [true, true, false];
     /// Mean and inverse deviation of each row.
     type Kept = Vec<[f32; 2]>;
 
     fn forward(&self, [x, scale, shift]: [&[f32]; 3], _: Purpose) -> (Vec<f32>, Self::Kept) {
-        let mut output = vec![0.0; x.len()];
-        let mut statistics = vec![[0.0; 2]; x.len() / scale.len()];
-        forward(x, scale, shift, self.epsilon, &mut output, &mut statistics);
+        let mut statistics = Vec::with_capacity(x.len() / scale.len());
+        let output = forward(x, scale, shift, self.epsilon, &mut statistics);
         (output, statistics)
     }
 
-    fn backward(&self, [x, scale, _]: [&[f32]; 3], statistics: Self::Kept, gradient: &[f32], _: [bool; 3]) -> [Option<Vec<f32>>; 3] {
-        let (mut dx, mut dscale, mut dshift) = (vec![0.0; x.len()], vec![0.0; scale.len()], vec![0.0; scale.len()]);
-        backward(x, scale, &statistics, gradient, &mut dx, &mut dscale, &mut dshift);
-        [Some(dx), Some(dscale), Some(dshift)]
+    fn backward(&self, [x, scale, _]: [&[f32]; 3], statistics: Self::Kept, gradient: &[f32], _: [bool; 3]) -> [Slope; 3] {
+        let (mut dscale, mut dshift) = (vec![0.0; scale.len()], vec![0.0; scale.len()]);
+        let dx = backward(x, scale, &statistics, gradient, &mut dscale, &mut dshift);
+        [dx, dscale, dshift].map(Slope::New)
     }
 }
 
 vectorised! {
-    fn forward(x: &[f32], scale: &[f32], shift: &[f32], epsilon: f32, output: &mut [f32], statistics: &mut [[f32; 2]]) {
+    fn forward(x: &[f32], scale: &[f32], shift: &[f32], epsilon: f32, statistics: &mut Vec<[f32; 2]>) -> Vec<f32> {
         let width = scale.len();
         #[expect(clippy::cast_precision_loss, reason = "a width")]
         let share = 1.0 / width as f32;
-        for ((x, output), statistics) in x.chunks_exact(width).zip(output.chunks_exact_mut(width)).zip(statistics) {
+        let (mut output, shift) = (Vec::with_capacity(x.len()), &shift[..width]);
+        for x in x.chunks_exact(width) {
             let mean = sum(x, x, |x, _| x) * share;
             let variance = sum(x, x, |x, _| (x - mean) * (x - mean)) * share;
             let inverse = 1.0 / (variance + epsilon).sqrt();
-            for (((output, x), scale), shift) in output.iter_mut().zip(x).zip(scale).zip(shift) {
-                *output = (x - mean) * inverse * scale + shift;
-            }
-            *statistics = [mean, inverse];
+            append(&mut output, x, scale, |place, x, scale| (x - mean) * inverse * scale + shift[place]);
+            statistics.push([mean, inverse]);
         }
+        output
     }
 }
 
 vectorised! {
-    fn backward(x: &[f32], scale: &[f32], statistics: &[[f32; 2]], gradient: &[f32], dx: &mut [f32], dscale: &mut [f32], dshift: &mut [f32]) {
+    fn backward(x: &[f32], scale: &[f32], statistics: &[[f32; 2]], gradient: &[f32], dscale: &mut [f32], dshift: &mut [f32]) -> Vec<f32> {
         let width = scale.len();
         #[expect(clippy::cast_precision_loss, reason = "a width")]
         let share = 1.0 / width as f32;
-        let mut scaled = vec![0.0; width];
-        let rows = x.chunks_exact(width).zip(gradient.chunks_exact(width)).zip(dx.chunks_exact_mut(width)).zip(statistics);
-        for (((x, gradient), dx), [mean, inverse]) in rows {
+        let (mut scaled, mut normal) = (vec![0.0; width], vec![0.0; width]);
+        let mut dx = Vec::with_capacity(x.len());
+        for ((x, gradient), [mean, inverse]) in x.chunks_exact(width).zip(gradient.chunks_exact(width)).zip(statistics) {
             let (mean, inverse) = (*mean, *inverse);
-            for ((scaled, gradient), scale) in scaled.iter_mut().zip(gradient).zip(scale) {
+            let numbers = scaled.iter_mut().zip(&mut normal).zip(dscale.iter_mut().zip(dshift.iter_mut())).zip(x.iter().zip(gradient).zip(scale));
+            for (((scaled, normal), (dscale, dshift)), ((x, gradient), scale)) in numbers {
                 *scaled = gradient * scale;
-            }
-            let along = sum(&scaled, x, |scaled, x| scaled * ((x - mean) * inverse)) * share;
-            let middle = sum(&scaled, &scaled, |scaled, _| scaled) * share;
-            for ((dx, x), scaled) in dx.iter_mut().zip(x).zip(&scaled) {
-                *dx = (scaled - middle - (x - mean) * inverse * along) * inverse;
-            }
-            for ((dscale, x), gradient) in dscale.iter_mut().zip(x).zip(gradient) {
-                *dscale += gradient * ((x - mean) * inverse);
-            }
-            for (dshift, gradient) in dshift.iter_mut().zip(gradient) {
+                *normal = (x - mean) * inverse;
+                *dscale += gradient * *normal;
                 *dshift += gradient;
             }
+            let along = sum(&scaled, &normal, |scaled, normal| scaled * normal) * share;
+            let middle = sum(&scaled, &scaled, |scaled, _| scaled) * share;
+            append(&mut dx, &scaled, &normal, |_, scaled, normal| (scaled - middle - normal * along) * inverse);
         }
+        dx
     }
 }

@@ -1,22 +1,31 @@
-//! Each fused operation against the tensor operations that it stands for: outputs and gradients, dropout and odd sizes included.
+//! Each fused operation against the tensor operations that it stands for: outputs and gradients, dropout and odd sizes included; and that
+//! every processor computes the same.
 
-use burn::tensor::{Device, Tensor, activation, module};
+mod chance;
+mod equal;
+
+use burn::tensor::{Device, Tensor};
 
 use super::super::dice::Dice;
 use super::super::parameters::{host, tensor};
 use super::*;
 
-fn random(seed: u64, shape: [usize; 2], deviation: f64) -> Vec<f32> {
-    Dice::new(seed).normal(shape[0] * shape[1], deviation)
+type Numbers = (Vec<f32>, [usize; 2]);
+
+fn random(seed: u64, shape: [usize; 2], deviation: f64) -> Numbers {
+    (Dice::new(seed).normal(shape[0] * shape[1], deviation), shape)
 }
 
 /// Output and gradients of `function`, when the output's gradient is some fixed numbers.
-fn derived<const N: usize>(inputs: [(Vec<f32>, [usize; 2]); N], function: impl Fn([Tensor<2>; N]) -> Tensor<2>) -> Vec<Vec<f32>> {
-    let device = Device::flex().autodiff();
-    let leaves = inputs.map(|(numbers, shape)| tensor(numbers, shape, &device).require_grad());
+fn derived<const N: usize>(inputs: [Numbers; N], function: impl Fn([Tensor<2>; N]) -> Tensor<2>) -> Vec<Vec<f32>> {
+    derived_on(&Device::flex().autodiff(), inputs, function)
+}
+
+fn derived_on<const N: usize>(device: &Device, inputs: [Numbers; N], function: impl Fn([Tensor<2>; N]) -> Tensor<2>) -> Vec<Vec<f32>> {
+    let leaves = inputs.map(|(numbers, shape)| tensor(numbers, shape, device).require_grad());
     let output = function(leaves.clone());
     let shape = output.dims();
-    let outer = tensor(random(99, shape, 1.0), shape, &device);
+    let outer = tensor(random(99, shape, 1.0).0, shape, device);
     let mut gradients = (output.clone() * outer).sum().backward();
     let mut found = vec![host(output.inner()).unwrap()];
     found.extend(leaves.iter().map(|leaf| host(leaf.grad_remove(&mut gradients).unwrap()).unwrap()));
@@ -33,84 +42,67 @@ fn assert_close(one: &[Vec<f32>], other: &[Vec<f32>], tolerance: f32) {
     }
 }
 
-#[test]
-fn layer_norm_is_burns() {
-    for shape in [[1, 3], [7, 16], [5, 37], [33, 128]] {
-        let row = [1, shape[1]];
-        let inputs = || [(random(1, shape, 2.0), shape), (random(2, row, 1.0), row), (random(3, row, 1.0), row)];
-        let fused = derived(inputs(), |[x, scale, shift]| apply(LayerNorm { epsilon: 1e-5 }, [&x, &scale, &shift], x.dims()).unwrap());
-        let burns = derived(inputs(), |[x, scale, shift]| module::layer_norm(x, scale.reshape([shape[1]]), Some(shift.reshape([shape[1]])), 1e-5));
-        assert_close(&fused, &burns, 5e-6);
+/// Every operation once, on odd sizes: what it gives and its gradients.
+fn everything() -> Vec<Vec<f32>> {
+    let drop = Mask::new(17, 0.3);
+    let mask = Some(drop);
+    let attention = |sight| Attention { lengths: [7, 1, 19].into(), longest: 20, heads: 4, groups: 2, size: 5, sight, dropout: mask };
+    let loss = CrossEntropy { targets: (0..13).map(|row| row * 5 % 37).collect(), smoothing: 0.1, share: 0.5 };
+    let rows = || random(1, [13, 37], 1.0);
+    let row = |seed| random(seed, [1, 37], 1.0);
+    let table = |seed| random(seed, [37, 37], 0.2);
+    let same = [13, 37];
+    let ids: std::sync::Arc<[u32]> = (0..13).map(|row| row * 7 % 37).collect();
+    let mut found = vec![
+        derived([rows()], |[x]| apply(Dropout(drop), [&x], same).unwrap()),
+        derived([rows(), row(3), row(4)], |[x, a, b]| apply(LayerNorm { epsilon: 1e-5 }, [&x, &a, &b], same).unwrap()),
+        derived([rows(), row(3)], |[x, a]| apply(RmsNorm { epsilon: 1e-5 }, [&x, &a], same).unwrap()),
+        derived([rows(), random(2, same, 1.0)], |[x, y]| apply(SwiGlu, [&x, &y], same).unwrap()),
+        derived([rows(), table(5), row(6)], |[x, w, b]| apply(Linear { width: 37, curve: Some(Curve::Gelu) }, [&x, &w, &b], same).unwrap()),
+        derived([rows(), random(2, same, 1.0), table(5), row(6)], |[r, x, w, b]| {
+            apply(ResidualLinear { width: 37, dropout: mask }, [&r, &x, &w, &b], same).unwrap()
+        }),
+        derived([rows()], |[x]| apply(loss.clone(), [&x], [1, 1]).unwrap()),
+        derived([rows(), table(5)], |[x, t]| apply(TableCrossEntropy { loss: loss.clone(), width: 37 }, [&x, &t], [1, 1]).unwrap()),
+        derived([table(5), table(6)], |[a, b]| apply(Lookup { width: 37, taken: [(37, ids.clone()), (37, ids.clone())] }, [&a, &b], same).unwrap()),
+    ];
+    for curve in [Curve::Gelu, Curve::GeluTanh, Curve::Relu, Curve::Silu, Curve::Tanh] {
+        found.push(derived([rows()], |[x]| apply(curve, [&x], same).unwrap()));
     }
-}
-
-#[test]
-fn gelu_is_burns_and_so_is_its_slope() {
-    let shape = [1, 2_001];
-    let line: Vec<f32> = (-1_000..=1_000).map(|number: i16| f32::from(number) / 100.0).collect();
-    let fused = derived([(line.clone(), shape)], |[x]| apply(Gelu, [&x], shape).unwrap());
-    let burns = derived([(line, shape)], |[x]| activation::gelu(x));
-    assert_close(&fused, &burns, 1e-6);
-}
-
-#[test]
-fn causal_attention_is_that_of_tensor_operations() {
-    for (texts, length, heads, width, dropped) in [(1, 1, 1, 2, false), (2, 5, 2, 6, true), (3, 17, 4, 32, false), (2, 64, 1, 8, true)] {
-        let shape = [texts * length, 3 * width];
-        let dropout: Option<Vec<f32>> =
-            dropped.then(|| (0..texts * heads * length * length).map(|number| if number % 5 == 0 { 0.0 } else { 1.25 }).collect());
-        let input = || [(random(4, shape, 1.0), shape)];
-        let operation = CausalAttention { texts, length, heads, dropout: dropout.clone().map(Into::into) };
-        let fused = derived(input(), |[x]| apply(operation.clone(), [&x], [texts * length, width]).unwrap());
-        let burns = derived(input(), |[x]| {
-            let part = |part: usize| x.clone().narrow(1, part * width, width).reshape([texts, length, heads, width / heads]).swap_dims(1, 2);
-            let mask: Vec<f32> = (0..length).flat_map(|row| (0..length).map(move |column| if column > row { -1e9 } else { 0.0 })).collect();
-            let root = ((width / heads) as f64).sqrt();
-            let scores = part(0).matmul(part(1).swap_dims(2, 3)) / root + tensor(mask, [1, 1, length, length], &x.device());
-            let shares = activation::softmax(scores, 3);
-            let shares = match &dropout {
-                Some(dropout) => shares * tensor(dropout.clone(), [texts, heads, length, length], &x.device()),
-                None => shares,
-            };
-            shares.matmul(part(2)).swap_dims(1, 2).reshape([texts * length, width])
-        });
-        assert_close(&fused, &burns, 3e-6);
+    for sight in [Sight::Whole, Sight::Back] {
+        found.push(derived([random(7, [27, 40], 1.0)], |[x]| apply(attention(sight), [&x], [27, 20]).unwrap()));
     }
+    let (mut values, mut means, mut squares_) = (row(8).0, row(9).0, row(10).0.iter().map(|x| x * x).collect::<Vec<_>>());
+    let scalars = AdamW { clip: 0.5, mean: [0.9, 0.1], square: [0.99, 0.01], scale: 1.1, epsilon: 1e-8, shrink: 0.99, rate: 0.01 };
+    adamw(&mut values, &row(11).0, &mut means, &mut squares_, scalars);
+    found.push(vec![values, means, squares_]);
+    found.concat()
 }
 
 #[test]
-fn cross_entropy_is_that_of_tensor_operations() {
-    for smoothing in [0.0, 0.1] {
-        let (shape, targets) = ([6, 19], [0, 18, 3, 3, 7, 11]);
-        let input = || [(random(5, shape, 3.0), shape)];
-        let operation = CrossEntropy { targets: targets.into(), smoothing, share: 0.25 };
-        let fused = derived(input(), |[x]| apply(operation.clone(), [&x], [1, 1]).unwrap());
-        let burns = derived(input(), |[x]| {
-            let weights: Vec<f32> = targets
-                .iter()
-                .flat_map(|target| (0..19).map(move |class| smoothing / 19.0 + if class == *target { 1.0 - smoothing } else { 0.0 }))
-                .collect();
-            let logs = activation::log_softmax(x.clone(), 1);
-            ((logs * tensor(weights, shape, &x.device())).sum() * -0.25).reshape([1, 1])
-        });
-        assert_close(&fused, &burns, 2e-6);
-        assert!((row_losses(&input()[0].0, &targets) * 0.25 - f64::from(fused[0][0])).abs() < 1e-5 || smoothing > 0.0);
+fn every_processor_computes_the_same_numbers() {
+    let best = everything();
+    for most in [lanes::Instance::Avx2, lanes::Instance::Plain] {
+        lanes::MOST.set(most);
+        let other = everything();
+        lanes::MOST.set(lanes::Instance::Avx512);
+        assert!(best.iter().flatten().map(|x| x.to_bits()).eq(other.iter().flatten().map(|x| x.to_bits())), "{most:?}");
     }
 }
 
 #[test]
 fn strided_inputs_and_inputs_used_twice_are_read_rightly() {
-    let shape = [8, 12];
-    let input = || [(random(6, shape, 1.0), shape)];
+    let input = || [random(6, [8, 12], 1.0)];
+    let square = |x: &Tensor<2>| x.clone().transpose().matmul(x.clone());
     let fused = derived(input(), |[x]| {
         let turned = x.clone().transpose();
-        let square = turned.clone().transpose().matmul(turned.clone());
-        apply(Gelu, [&turned], [12, 8]).unwrap().matmul(square).transpose().matmul(apply(Gelu, [&x], shape).unwrap().transpose())
+        let bent = apply(Curve::Gelu, [&turned], [12, 8]).unwrap();
+        bent.matmul(square(&turned)).transpose().matmul(apply(Curve::Gelu, [&x], [8, 12]).unwrap().transpose())
     });
     let burns = derived(input(), |[x]| {
         let turned = x.clone().transpose();
-        let square = turned.clone().transpose().matmul(turned.clone());
-        activation::gelu(turned).matmul(square).transpose().matmul(activation::gelu(x).transpose())
+        let bent = burn::tensor::activation::gelu(turned.clone());
+        bent.matmul(square(&turned)).transpose().matmul(burn::tensor::activation::gelu(x).transpose())
     });
     assert_close(&fused, &burns, 1e-5);
 }
@@ -121,17 +113,43 @@ fn what_is_not_a_number_stays_so() {
         let x: Tensor<2> = tensor(vec![1.0, f32::NAN, 0.5], [1, 3], &Device::flex());
         host(operation(&x)).unwrap().iter().any(|number| number.is_nan())
     };
-    assert!(broken(|x| apply(Gelu, [x], [1, 3]).unwrap()));
+    assert!(broken(|x| apply(Curve::Gelu, [x], [1, 3]).unwrap()));
+    assert!(broken(|x| apply(Curve::GeluTanh, [x], [1, 3]).unwrap()));
+    assert!(broken(|x| apply(Curve::Relu, [x], [1, 3]).unwrap()));
+    assert!(broken(|x| apply(Curve::Silu, [x], [1, 3]).unwrap()));
     assert!(broken(|x| apply(CrossEntropy { targets: [0].into(), smoothing: 0.0, share: 1.0 }, [x], [1, 1]).unwrap()));
-    assert!(broken(|x| apply(CausalAttention { texts: 1, length: 1, heads: 1, dropout: None }, [x], [1, 1]).unwrap()));
+    assert!(broken(|x| {
+        let attention = Attention { lengths: [1].into(), longest: 1, heads: 1, groups: 1, size: 1, sight: Sight::Back, dropout: None };
+        apply(attention, [x], [1, 1]).unwrap()
+    }));
 }
 
 #[test]
 fn without_autodiff_the_output_is_the_same() {
     let device = Device::flex();
-    let x: Tensor<2> = tensor(random(7, [9, 24], 1.0), [9, 24], &device);
-    let operation = CausalAttention { texts: 3, length: 3, heads: 2, dropout: None };
-    let plain = host(apply(operation.clone(), [&x], [9, 8]).unwrap()).unwrap();
-    let tracked = derived([(random(7, [9, 24], 1.0), [9, 24])], |[x]| apply(operation.clone(), [&x], [9, 8]).unwrap());
+    let operation = Attention { lengths: [4, 5].into(), longest: 5, heads: 2, groups: 2, size: 4, sight: Sight::Back, dropout: None };
+    let x = || random(7, [9, 24], 1.0);
+    let plain = host(apply(operation.clone(), [&tensor(x().0, [9, 24], &device)], [9, 8]).unwrap()).unwrap();
+    let tracked = derived([x()], |[x]| apply(operation.clone(), [&x], [9, 8]).unwrap());
     assert_eq!(plain, tracked[0]);
+}
+
+#[test]
+fn a_device_that_checkpoints_gradients_gets_the_same() {
+    let inputs = || [random(1, [6, 10], 1.0), random(2, [10, 8], 1.0), random(3, [1, 8], 1.0)];
+    let function = |[x, w, b]: [Tensor<2>; 3]| apply(Linear { width: 8, curve: Some(Curve::Gelu) }, [&x, &w, &b], [6, 8]).unwrap();
+    let checkpointed = derived_on(&Device::flex().autodiff().gradient_checkpointing(), inputs(), function);
+    assert_eq!(derived(inputs(), function), checkpointed);
+}
+
+#[test]
+fn gradients_that_nobody_wants_are_not_computed() {
+    let device = Device::flex().autodiff();
+    let [x, w, b] =
+        [random(1, [6, 10], 1.0), random(2, [10, 8], 1.0), random(3, [1, 8], 1.0)].map(|(numbers, shape)| tensor(numbers, shape, &device));
+    let w = w.require_grad();
+    let output: Tensor<2> = apply(Linear { width: 8, curve: None }, [&x, &w, &b], [6, 8]).unwrap();
+    let mut gradients = output.sum().backward();
+    assert!(w.grad_remove(&mut gradients).is_some());
+    assert!(x.grad_remove(&mut gradients).is_none() && b.grad_remove(&mut gradients).is_none());
 }

@@ -5,7 +5,7 @@ use burn::tensor::{Device, Tensor, activation};
 use super::super::batch::Batch;
 use super::super::encoder::{Architecture, Encoder};
 use super::super::layers::{DropoutKey, Pass};
-use super::super::optimiser::{Optimiser, Place, clip, loss_and_norm};
+use super::super::optimiser::{Optimiser, Pace, Place, clip_factor, loss_and_norm};
 use super::super::parameters::{Parameters, Role, Values, host, tensor};
 use super::*;
 
@@ -93,7 +93,7 @@ fn three_steps(values: Value, place: Place) -> Vec<Vec<f32>> {
     let mut values = Values(vec![row(vec![1.0, -2.0]), row(vec![0.5])]);
     for (step, gradient) in (1..).zip([[0.1, -0.2, 0.3], [0.4, 0.0, -0.5], [-0.3, 1.0, 0.2]]) {
         let gradients = Values(vec![row(gradient[..2].to_vec()), row(gradient[2..].to_vec())]);
-        optimiser.step(&parameters, &mut values, gradients, 0.1, step).unwrap();
+        optimiser.step(&parameters, &mut values, gradients, Pace { rate: 0.1, step, clip: 1.0 }).unwrap();
     }
     values.0.into_iter().map(|value| host(value).unwrap()).collect()
 }
@@ -149,10 +149,22 @@ fn clipping_is_by_the_norm_of_all_gradients_together() {
     let gradients = || Values(vec![tensor(vec![3.0, 0.0], [1, 2], &device), tensor(vec![4.0], [1, 1], &device)]);
     let (loss, norm) = loss_and_norm(tensor(vec![0.25], [1], &device), &gradients()).unwrap();
     assert_eq!((loss, norm), (0.25, 5.0));
-    let clipped = |max: f64| clip(gradients(), norm, max).0.into_iter().flat_map(|gradient| host(gradient).unwrap()).collect::<Vec<_>>();
-    for (actual, expected) in clipped(1.0).iter().zip([0.6, 0.0, 0.8]) {
-        assert!((actual - expected).abs() < 1e-6);
+    assert!((clip_factor(norm, 1.0) - 0.2).abs() < 1e-6);
+    assert_eq!(clip_factor(norm, 0.0), 1.0);
+    assert_eq!(clip_factor(norm, 6.0), 1.0);
+    let (parameters, device) = two_parameters();
+    for place in [Place::Host, Place::Device] {
+        for optim in ["sgd", "adamw"] {
+            let step = |clip: f64, share: f64| {
+                let mut optimiser = Optimiser::new(&arguments(json!({"optim": optim})), &parameters, &device, place);
+                let mut values = Values(vec![tensor(vec![1.0, 2.0], [1, 2], &device), tensor(vec![3.0], [1, 1], &device)]);
+                let shrunk = Values(gradients().0.into_iter().map(|gradient| gradient * share).collect());
+                optimiser.step(&parameters, &mut values, shrunk, Pace { rate: 0.1, step: 1, clip }).unwrap();
+                values.0.into_iter().flat_map(|value| host(value).unwrap()).collect::<Vec<_>>()
+            };
+            for (clipped, scaled) in step(0.25, 1.0).iter().zip(step(1.0, 0.25)) {
+                assert!((clipped - scaled).abs() < 1e-6, "{place:?} {optim}");
+            }
+        }
     }
-    assert_eq!(clipped(0.0), [3.0, 0.0, 4.0]);
-    assert_eq!(clipped(6.0), [3.0, 0.0, 4.0]);
 }

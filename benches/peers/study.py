@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""One study with hpsearch and with Optuna + Hugging Face's Trainer on the same rows: trials an hour, accuracy, memory.
+
+    python3 -m venv .venv && .venv/bin/pip install torch transformers accelerate optuna safetensors
+    .venv/bin/python benches/peers/study.py --hpsearch target/release/hpsearch --model DIR \\
+        --train banking77/train.csv --test banking77/test.csv --rows 1000 --trials 4 --epochs 3
+
+`--model` is a directory with config.json, model.safetensors and tokenizer.json. Both sides get the same space, sampler (TPE), epochs,
+trials and evaluations, and two cores: the Trainer as one process of two threads (as it is used), hpsearch as two slots of one thread. Wall
+time counts, start to end, tokenising included; runs alternate, so that other work on the machine hits both. `--pruner asha` is for the time
+to an accuracy, not for trials an hour.
+"""
+import argparse, json, os, resource, subprocess, sys, tempfile, time
+
+STUDY = """[study]
+name = "{name}"
+metric = "eval_accuracy"
+direction = "maximize"
+seed = {seed}
+
+[budget]
+trials = {trials}
+count = "{count}"
+
+[data]
+train = "{rows}/train.csv"
+validation = "{rows}/validation.csv"
+test = "{rows}/test.csv"
+max_length = 64
+
+[trainer]
+task = "text-classification"
+model = "{model}"
+num_train_epochs = {epochs}
+per_device_eval_batch_size = 128
+lr_scheduler_type = "linear"
+
+[space]
+learning_rate = {{ float = [1e-5, 1e-3], log = true }}
+per_device_train_batch_size = [16, 32, 64]
+weight_decay = {{ float = [0.0, 0.3] }}
+warmup_ratio = {{ float = [0.0, 0.2] }}
+
+[sampler]
+type = "tpe"
+
+[pruner]
+type = "{pruner}"
+
+[devices]
+use = ["cpu"]
+trials_per_device = 2
+cpu_threads = 1
+
+[checkpoints]
+keep = "best-1"
+"""
+
+
+def ours(a, room, seed):
+    name = f"side-by-side-{seed}"
+    path, store = f"{room}/{name}.toml", f"{room}/{name}.db"
+    with open(path, "w") as f:
+        f.write(STUDY.format(name=name, seed=seed, trials=a.trials, count="completed" if a.pruner == "none" else "finished", rows=room,
+                             model=os.path.abspath(a.model), epochs=a.epochs, pruner=a.pruner))
+    began = time.time()
+    run = subprocess.run([a.hpsearch, "--store", store, "run", path, "--plain"], capture_output=True, text=True)
+    wall = time.time() - began
+    if run.returncode:
+        sys.exit(run.stdout + run.stderr)
+    subprocess.run([a.hpsearch, "--store", store, "export", name, "-o", f"{room}/{name}"], check=True, capture_output=True)
+    best = json.loads(subprocess.run([a.hpsearch, "--store", store, "best", name, "--json"], check=True, capture_output=True, text=True).stdout)
+    metrics = json.load(open(f"{room}/{name}/metrics.json"))
+    return {"wall_s": wall, "best_valid": best["trial"]["value"], "metrics": metrics,
+            "peak_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024}
+
+
+def theirs(a, room, seed, group):
+    command = [sys.executable, os.path.join(os.path.dirname(__file__), "hf_optuna_study.py"), "--model", a.model, "--train", a.train,
+               "--test", a.test, "--text-column", a.text_column, "--label-column", a.label_column, "--trials", str(a.trials), "--epochs",
+               str(a.epochs), "--threads", "2", "--pruner", a.pruner, "--seed", str(seed), "--out", f"{room}/peer-{seed}-{group}", "--rows", str(a.rows)]
+    run = subprocess.run(command + (["--group-by-length"] if group else []), capture_output=True, text=True)
+    if run.returncode:
+        sys.exit(run.stdout + run.stderr)
+    return json.loads(run.stdout.strip().splitlines()[-1])
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--hpsearch", required=True)
+    p.add_argument("--model", required=True)
+    p.add_argument("--train", required=True)
+    p.add_argument("--test", required=True)
+    p.add_argument("--text-column", default="text")
+    p.add_argument("--label-column", default="category")
+    p.add_argument("--rows", type=int, default=1000)
+    p.add_argument("--trials", type=int, default=4)
+    p.add_argument("--epochs", type=int, default=3)
+    p.add_argument("--rounds", type=int, default=1)
+    p.add_argument("--pruner", choices=["none", "asha"], default="none")
+    a = p.parse_args()
+    for seed in range(42, 42 + a.rounds):
+        with tempfile.TemporaryDirectory() as room:
+            subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), "hf_optuna_study.py"), "--model", a.model, "--train", a.train,
+                            "--test", a.test, "--text-column", a.text_column, "--label-column", a.label_column, "--rows", str(a.rows), "--seed",
+                            str(seed), "--trials", "0", "--split-out", room], check=True)
+            for side, result in (("hpsearch", lambda: ours(a, room, seed)), ("Optuna + Trainer", lambda: theirs(a, room, seed, False)),
+                                 ("the same, group_by_length", lambda: theirs(a, room, seed, True))):
+                found = result()
+                rate = a.trials * 3600 / found["wall_s"]
+                print(f"{side:<28} {rate:7.1f} trials an hour  {json.dumps(found)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+//! Llama's normalisation of rows by their mean square, forward and backward, each row while it is at hand.
+
+use super::lanes::{append, sum, vectorised};
+use super::{Operation, Purpose, Slope};
+
+/// Rows divided by the root of their mean square, times `scale [1, width]` (Zhang and Sennrich 2019): inputs in this order.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::trainer) struct RmsNorm {
+    /// Added to the mean square.
+    pub(in crate::trainer) epsilon: f32,
+}
+
+impl Operation<2> for RmsNorm {
+    /// The inverse root of each row's mean square.
+    type Kept = Vec<f32>;
+
+    fn forward(&self, [x, scale]: [&[f32]; 2], _: Purpose) -> (Vec<f32>, Self::Kept) {
+        let mut inverses = Vec::with_capacity(x.len() / scale.len());
+        let output = rms_forward(x, scale, self.epsilon, &mut inverses);
+        (output, inverses)
+    }
+
+    fn backward(&self, [x, scale]: [&[f32]; 2], inverses: Self::Kept, gradient: &[f32], _: [bool; 2]) -> [Slope; 2] {
+        let mut dscale = vec![0.0; scale.len()];
+        let dx = rms_backward(x, scale, &inverses, gradient, &mut dscale);
+        [dx, dscale].map(Slope::New)
+    }
+}
+
+vectorised! {
+    fn rms_forward(x: &[f32], scale: &[f32], epsilon: f32, inverses: &mut Vec<f32>) -> Vec<f32> {
+        #[expect(clippy::cast_precision_loss, reason = "a width")]
+        let share = 1.0 / scale.len() as f32;
+        let mut output = Vec::with_capacity(x.len());
+        for x in x.chunks_exact(scale.len()) {
+            let inverse = 1.0 / (sum(x, x, |x, _| x * x) * share + epsilon).sqrt();
+            append(&mut output, x, scale, |_, x, scale| x * inverse * scale);
+            inverses.push(inverse);
+        }
+        output
+    }
+}
+
+vectorised! {
+    fn rms_backward(x: &[f32], scale: &[f32], inverses: &[f32], gradient: &[f32], dscale: &mut [f32]) -> Vec<f32> {
+        let width = scale.len();
+        #[expect(clippy::cast_precision_loss, reason = "a width")]
+        let share = 1.0 / width as f32;
+        let mut scaled = vec![0.0; width];
+        let mut dx = Vec::with_capacity(x.len());
+        for ((x, gradient), inverse) in x.chunks_exact(width).zip(gradient.chunks_exact(width)).zip(inverses) {
+            for (((scaled, dscale), (gradient, scale)), x) in scaled.iter_mut().zip(dscale.iter_mut()).zip(gradient.iter().zip(scale)).zip(x) {
+                *scaled = gradient * scale;
+                *dscale += gradient * (x * inverse);
+            }
+            let along = sum(&scaled, x, |scaled, x| scaled * x) * share * inverse * inverse;
+            append(&mut dx, &scaled, x, |_, scaled, x| (scaled - x * along) * inverse);
+        }
+        dx
+    }
+}

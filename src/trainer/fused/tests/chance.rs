@@ -1,0 +1,108 @@
+//! What the hash behind dropout was tested for: shares, neighbours, and that no two sites, steps or seeds have anything to do with each other.
+//!
+//! Each statistic is counted in standard deviations of what independent draws give. With the hundreds of statistics here, all of them fixed
+//! by fixed keys, 4.5 is hardly ever reached by chance.
+
+use super::super::super::dice::key;
+use super::*;
+
+const LEN: usize = 1 << 18;
+const MOST: f64 = 4.5;
+
+fn dropped(key: u64, rate: f64) -> Vec<bool> {
+    Mask::new(key, rate).numbers(LEN).iter().map(|factor| *factor == 0.0).collect()
+}
+
+/// How many standard deviations `count` of `draws` lies from a chance of `share`.
+fn deviations(count: usize, draws: usize, share: f64) -> f64 {
+    let (count, draws) = (count as f64, draws as f64);
+    (count - draws * share) / (draws * share * (1.0 - share)).sqrt()
+}
+
+fn both<'a>(one: impl IntoIterator<Item = &'a bool>, other: impl IntoIterator<Item = &'a bool>) -> usize {
+    one.into_iter().zip(other).filter(|(one, other)| **one && **other).count()
+}
+
+#[test]
+fn the_share_that_is_dropped_is_the_rate_and_the_mean_stays() {
+    for rate in [0.01, 0.1, 0.3, 0.5, 0.9] {
+        for site in 0..16 {
+            let mask = dropped(key(1, "dropout", &[2, 3, site]), rate);
+            let off = deviations(mask.iter().filter(|dropped| **dropped).count(), LEN, rate);
+            assert!(off.abs() < MOST, "{rate} {site}: {off}");
+        }
+    }
+    let sum: f64 = Mask::new(7, 0.1).numbers(LEN).iter().map(|factor| f64::from(*factor)).sum();
+    assert!((sum / LEN as f64 - 1.0).abs() < 0.003);
+}
+
+#[test]
+fn neighbours_at_any_distance_are_independent() {
+    let rate = 0.1;
+    let mask = dropped(key(5, "dropout", &[1, 0, 2]), rate);
+    for distance in (1..=64).chain([100, 128, 255, 256, 257, 384, 512, 1_000, 1_024, 4_096, 65_536]) {
+        let off = deviations(both(&mask[distance..], &mask), LEN - distance, rate * rate);
+        assert!(off.abs() < MOST, "{distance}: {off}");
+    }
+}
+
+#[test]
+fn the_numbers_dropped_among_sixteen_are_binomial() {
+    let rate = 0.5;
+    let mask = dropped(key(6, "dropout", &[4]), rate);
+    let mut counts = [0_usize; 17];
+    for group in mask.chunks(16) {
+        counts[group.iter().filter(|dropped| **dropped).count()] += 1;
+    }
+    let mut share = 0.5_f64.powi(16);
+    for (number, count) in counts.into_iter().enumerate() {
+        if share * (LEN / 16) as f64 > 10.0 {
+            let off = deviations(count, LEN / 16, share);
+            assert!(off.abs() < MOST, "{number}: {off}");
+        }
+        share *= (16 - number) as f64 / (number + 1) as f64;
+    }
+}
+
+#[test]
+fn no_place_is_dropped_more_often_than_others_over_many_steps() {
+    let (rate, steps, places) = (0.1, 2_000, 256);
+    let mut counts = vec![0; places];
+    for step in 0..steps {
+        let mask = Mask::new(key(9, "dropout", &[step, 0, 1]), rate).numbers(places);
+        counts.iter_mut().zip(mask).for_each(|(count, factor)| *count += usize::from(factor == 0.0));
+    }
+    for (place, count) in counts.into_iter().enumerate() {
+        let off = deviations(count, usize::try_from(steps).unwrap(), rate);
+        assert!(off.abs() < MOST, "{place}: {off}");
+    }
+}
+
+#[test]
+fn sites_steps_micro_batches_and_seeds_have_nothing_to_do_with_each_other() {
+    let rate = 0.3;
+    let first = dropped(key(1, "dropout", &[10, 0, 3]), rate);
+    let others = [
+        key(1, "dropout", &[10, 0, 4]),
+        key(1, "dropout", &[10, 1, 3]),
+        key(1, "dropout", &[11, 0, 3]),
+        key(2, "dropout", &[10, 0, 3]),
+        key(1, "dropout", &[10, 0, 3]) ^ (1 << 32),
+        key(1, "dropout", &[10, 0, 3]).wrapping_add(1 << 63),
+    ];
+    for (number, other) in others.into_iter().enumerate() {
+        let other = dropped(other, rate);
+        for shift in [0, 1, 2, 16, 17, 64, 4_096] {
+            let off = deviations(both(&first[shift..], &other), LEN - shift, rate * rate);
+            assert!(off.abs() < MOST, "{number} {shift}: {off}");
+            let off = deviations(both(&other[shift..], &first), LEN - shift, rate * rate);
+            assert!(off.abs() < MOST, "{number} -{shift}: {off}");
+        }
+    }
+}
+
+#[test]
+fn a_mask_is_a_function_of_its_key() {
+    assert_eq!(Mask::new(3, 0.5).numbers(1_000), Mask::new(3, 0.5).numbers(1_000));
+    assert_ne!(Mask::new(3, 0.5).numbers(1_000), Mask::new(4, 0.5).numbers(1_000));
+}

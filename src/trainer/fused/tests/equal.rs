@@ -1,0 +1,244 @@
+//! Each operation against burn's.
+
+use std::sync::Arc;
+
+use burn::tensor::{Tensor, activation, module};
+
+use super::*;
+
+#[test]
+fn layer_norm_is_burns() {
+    for shape in [[1, 3], [7, 16], [5, 37], [33, 128]] {
+        let row = [1, shape[1]];
+        let inputs = || [random(1, shape, 2.0), random(2, row, 1.0), random(3, row, 1.0)];
+        let fused = derived(inputs(), |[x, scale, shift]| apply(LayerNorm { epsilon: 1e-5 }, [&x, &scale, &shift], x.dims()).unwrap());
+        let burns = derived(inputs(), |[x, scale, shift]| module::layer_norm(x, scale.reshape([shape[1]]), Some(shift.reshape([shape[1]])), 1e-5));
+        assert_close(&fused, &burns, 5e-6);
+    }
+}
+
+#[test]
+fn rms_norm_is_that_of_tensor_operations() {
+    for shape in [[1, 3], [5, 37], [33, 128]] {
+        let inputs = || [random(1, shape, 2.0), random(2, [1, shape[1]], 1.0)];
+        let fused = derived(inputs(), |[x, scale]| apply(RmsNorm { epsilon: 1e-5 }, [&x, &scale], shape).unwrap());
+        let burns = derived(inputs(), |[x, scale]| x.clone() / (x.square().mean_dim(1) + 1e-5).sqrt() * scale);
+        assert_close(&fused, &burns, 5e-6);
+    }
+}
+
+/// From -10 to 10.
+fn line() -> Numbers {
+    ((-1_000..=1_000).map(|number: i16| f32::from(number) / 100.0).collect(), [1, 2_001])
+}
+
+#[test]
+fn curves_and_their_slopes_are_burns() {
+    type Burns = fn(Tensor<2>) -> Tensor<2>;
+    let pairs: [(Curve, Burns); 5] = [
+        (Curve::Gelu, activation::gelu),
+        (Curve::GeluTanh, activation::gelu_approximate),
+        (Curve::Relu, activation::relu),
+        (Curve::Silu, activation::silu),
+        (Curve::Tanh, activation::tanh),
+    ];
+    for (curve, burns) in pairs {
+        let fused = derived([line()], |[x]| apply(curve, [&x], [1, 2_001]).unwrap());
+        assert_close(&fused, &derived([line()], |[x]| burns(x)), 1e-6);
+    }
+}
+
+#[test]
+fn swiglu_is_that_of_tensor_operations() {
+    let inputs = || [random(1, [5, 19], 2.0), random(2, [5, 19], 1.0)];
+    let fused = derived(inputs(), |[gate, x]| apply(SwiGlu, [&gate, &x], [5, 19]).unwrap());
+    assert_close(&fused, &derived(inputs(), |[gate, x]| activation::silu(gate) * x), 2e-6);
+}
+
+#[test]
+fn linear_maps_are_burns_with_and_without_what_follows_them() {
+    for [rows, input, width] in [[1, 1, 1], [7, 5, 3], [33, 64, 70]] {
+        let inputs = || [random(1, [rows, input], 1.0), random(2, [input, width], 1.0), random(3, [1, width], 1.0)];
+        let shape = [rows, width];
+        for curve in [None, Some(Curve::Gelu), Some(Curve::Silu)] {
+            let fused = derived(inputs(), |[x, w, b]| apply(Linear { width, curve }, [&x, &w, &b], shape).unwrap());
+            let burns = derived(inputs(), |[x, w, b]| match curve {
+                None => x.matmul(w) + b,
+                Some(Curve::Gelu) => activation::gelu(x.matmul(w) + b),
+                Some(_) => activation::silu(x.matmul(w) + b),
+            });
+            assert_close(&fused, &burns, 1e-5);
+            let [x, w, _] = inputs();
+            let fused = derived([x.clone(), w.clone()], |[x, w]| apply(Linear { width, curve }, [&x, &w], shape).unwrap());
+            let burns = derived([x, w], |[x, w]| match curve {
+                None => x.matmul(w),
+                Some(Curve::Gelu) => activation::gelu(x.matmul(w)),
+                Some(_) => activation::silu(x.matmul(w)),
+            });
+            assert_close(&fused, &burns, 1e-5);
+        }
+    }
+}
+
+#[test]
+fn a_map_added_to_what_was_read_is_that_of_tensor_operations() {
+    let (rows, input, width) = (9, 14, 11);
+    for dropout in [None, Some(Mask::new(5, 0.3))] {
+        let inputs = || [random(1, [rows, width], 1.0), random(2, [rows, input], 1.0), random(3, [input, width], 1.0), random(4, [1, width], 1.0)];
+        let factors = dropout.map_or(vec![1.0; rows * width], |mask| mask.numbers(rows * width));
+        let fused = derived(inputs(), |[r, x, w, b]| apply(ResidualLinear { width, dropout }, [&r, &x, &w, &b], [rows, width]).unwrap());
+        let burns = derived(inputs(), |[r, x, w, b]| r.clone() + (x.matmul(w) + b) * tensor(factors.clone(), [rows, width], &r.device()));
+        assert_close(&fused, &burns, 1e-5);
+    }
+}
+
+#[test]
+fn dropout_multiplies_with_the_masks_numbers() {
+    let (shape, mask) = ([13, 21], Mask::new(9, 0.4));
+    let factors = |x: &Tensor<2>| tensor(mask.numbers(13 * 21), shape, &x.device());
+    let fused = derived([random(1, shape, 1.0)], |[x]| apply(Dropout(mask), [&x], shape).unwrap());
+    assert_close(&fused, &derived([random(1, shape, 1.0)], |[x]| x.clone() * factors(&x)), 1e-7);
+}
+
+#[test]
+fn maps_side_by_side_are_those_one_by_one() {
+    let (rows, input, widths) = (9, 14, [8, 4, 6]);
+    let weight = |seed: u64, width| random(seed, [input, width], 1.0);
+    let (x, shape) = (|| random(1, [rows, input], 1.0), [rows, 18]);
+    let weights = || [weight(2, 8), weight(3, 4), weight(4, 6)];
+    let fused = derived([[x()].to_vec(), weights().to_vec()].concat().try_into().unwrap(), |[x, a, b, c]: [Tensor<2>; 4]| {
+        apply(SideBySide { widths }, [&x, &a, &b, &c], shape).unwrap()
+    });
+    let burns = derived([[x()].to_vec(), weights().to_vec()].concat().try_into().unwrap(), |[x, a, b, c]: [Tensor<2>; 4]| {
+        Tensor::cat([a, b, c].map(|weight| x.clone().matmul(weight)).to_vec(), 1)
+    });
+    assert_close(&fused, &burns, 1e-5);
+    let biases = [random(5, [1, 8], 1.0), random(6, [1, 4], 1.0), random(7, [1, 6], 1.0)];
+    let all = || -> [Numbers; 7] { [vec![x()], weights().to_vec(), biases.to_vec()].concat().try_into().unwrap() };
+    let fused = derived(all(), |[x, a, b, c, d, e, f]| apply(SideBySide { widths }, [&x, &a, &b, &c, &d, &e, &f], shape).unwrap());
+    let burns = derived(all(), |[x, a, b, c, d, e, f]| {
+        Tensor::cat([(a, d), (b, e), (c, f)].map(|(weight, bias)| x.clone().matmul(weight) + bias).to_vec(), 1)
+    });
+    assert_close(&fused, &burns, 1e-5);
+}
+
+/// Attention text by text and head by head, with masks made number by number.
+fn plain_attention(operation: &Attention, x: &Tensor<2>) -> Tensor<2> {
+    let Attention { lengths, longest, heads, groups, size, sight, dropout } = operation;
+    let mut start = 0;
+    let mut texts = Vec::new();
+    for (text, length) in lengths.iter().enumerate() {
+        let rows = x.clone().narrow(0, start, *length);
+        start += length;
+        let head = |head: usize| {
+            let part = |column: usize| rows.clone().narrow(1, column * size, *size);
+            let group = head / (heads / groups);
+            let scores = part(head).matmul(part(heads + group).transpose()) / (*size as f64).sqrt();
+            let hidden = (0..length * length).map(|i| if *sight == Sight::Back && i % length > i / length { -1e9 } else { 0.0 }).collect();
+            let shares = activation::softmax(scores + tensor(hidden, [*length, *length], &x.device()), 1);
+            let factors = dropout.map_or(vec![1.0; length * length], |mask| {
+                let first = (text * heads + head) * longest * longest;
+                let all = mask.numbers(first + longest * longest);
+                (0..length * length).map(|i| all[first + i / length * longest + i % length]).collect()
+            });
+            (shares * tensor(factors, [*length, *length], &x.device())).matmul(part(heads + groups + group))
+        };
+        texts.push(Tensor::cat((0..*heads).map(head).collect(), 1));
+    }
+    Tensor::cat(texts, 0)
+}
+
+#[test]
+fn attention_is_that_of_tensor_operations_text_by_text() {
+    let mask = Some(Mask::new(3, 0.2));
+    for (lengths, longest, [heads, groups, size], dropout) in [
+        (vec![1], 1, [1, 1, 2], None),
+        (vec![5, 2, 8], 8, [2, 2, 3], mask),
+        (vec![17, 17, 1], 20, [4, 2, 8], mask),
+        (vec![130, 64, 65], 130, [2, 1, 8], mask),
+    ] {
+        for sight in [Sight::Whole, Sight::Back] {
+            let tokens = lengths.iter().sum();
+            let operation = Attention { lengths: lengths.clone().into(), longest, heads, groups, size, sight, dropout };
+            let input = || [random(4, [tokens, (heads + 2 * groups) * size], 1.0)];
+            let fused = derived(input(), |[x]| apply(operation.clone(), [&x], [tokens, heads * size]).unwrap());
+            assert_close(&fused, &derived(input(), |[x]| plain_attention(&operation, &x)), 3e-6);
+        }
+    }
+}
+
+#[test]
+fn cross_entropy_is_that_of_tensor_operations() {
+    let targets = [0, 18, 3, 3, 7, 11];
+    let burns_loss = |x: Tensor<2>, smoothing: f32| {
+        let weight = |target: u32, class: u32| smoothing / 19.0 + if class == target { 1.0 - smoothing } else { 0.0 };
+        let weights = targets.iter().flat_map(|target| (0..19).map(move |class| weight(*target, class))).collect();
+        let logs = activation::log_softmax(x.clone(), 1);
+        ((logs * tensor(weights, [6, 19], &x.device())).sum() * -0.25).reshape([1, 1])
+    };
+    for smoothing in [0.0, 0.1] {
+        let input = || random(5, [6, 19], 3.0);
+        let loss = CrossEntropy { targets: targets.into(), smoothing, share: 0.25 };
+        let fused = derived([input()], |[x]| apply(loss.clone(), [&x], [1, 1]).unwrap());
+        assert_close(&fused, &derived([input()], |[x]| burns_loss(x, smoothing)), 2e-6);
+        assert!((row_losses(&input().0, &targets) * 0.25 - f64::from(fused[0][0])).abs() < 1e-5 || smoothing > 0.0);
+
+        let inputs = || [random(6, [6, 8], 1.0), random(7, [19, 8], 1.0)];
+        let operation = TableCrossEntropy { loss, width: 8 };
+        let fused = derived(inputs(), |[x, table]| apply(operation.clone(), [&x, &table], [1, 1]).unwrap());
+        assert_close(&fused, &derived(inputs(), |[x, table]| burns_loss(x.matmul(table.transpose()), smoothing)), 3e-6);
+    }
+}
+
+#[test]
+fn logits_of_many_rows_are_made_some_at_a_time() {
+    let (rows, classes, width) = (200, 30_000, 2);
+    let targets: Arc<[u32]> = (0..200).map(|row| row * 149).collect();
+    let loss = CrossEntropy { targets: targets.clone(), smoothing: 0.0, share: 1.0 };
+    let inputs = || [random(6, [rows, width], 1.0), random(7, [classes, width], 1.0)];
+    let fused = derived(inputs(), |[x, table]| apply(TableCrossEntropy { loss: loss.clone(), width }, [&x, &table], [1, 1]).unwrap());
+    let whole = derived(inputs(), |[x, table]| apply(loss.clone(), [&x.matmul(table.transpose())], [1, 1]).unwrap());
+    assert_close(&fused, &whole, 1e-5);
+}
+
+#[test]
+fn looked_up_rows_are_the_tables_and_their_gradients_add_up() {
+    let (ids, places): (Arc<[u32]>, Arc<[u32]>) = ([3, 0, 3, 3, 1].into(), [0, 1, 2, 0, 1].into());
+    let inputs = || [random(1, [5, 6], 1.0), random(2, [3, 6], 1.0)];
+    let operation = Lookup { width: 6, taken: [(5, ids.clone()), (3, places.clone())] };
+    let fused = derived(inputs(), |[words, spots]| apply(operation.clone(), [&words, &spots], [5, 6]).unwrap());
+    let chosen = |ids: &[u32], entries: usize, device: &Device| -> Tensor<2> {
+        tensor(ids.iter().flat_map(|id| (0..entries).map(move |entry| f32::from(entry == *id as usize))).collect(), [ids.len(), entries], device)
+    };
+    let burns = derived(inputs(), |[words, spots]| {
+        let device = words.device();
+        chosen(&ids, 5, &device).matmul(words) + chosen(&places, 3, &device).matmul(spots)
+    });
+    assert_close(&fused, &burns, 1e-6);
+}
+
+#[test]
+fn rotated_heads_are_those_of_tensor_operations() {
+    let (tokens, heads, size, columns) = (5, 3, 4, 16);
+    let angle = |token: usize, i: usize| (token as f32 + 1.0) / 10.0_f32.powi(i32::try_from(i).unwrap());
+    let angles: Vec<f32> = (0..tokens)
+        .flat_map(|token| {
+            [f32::cos as fn(f32) -> f32, f32::sin].into_iter().flat_map(move |function| (0..size / 2).map(move |i| function(angle(token, i))))
+        })
+        .collect();
+    let operation = Rotary { heads, size, columns, angles: angles.into() };
+    let input = || [random(3, [tokens, columns], 1.0)];
+    let fused = derived(input(), |[x]| apply(operation.clone(), [&x], [tokens, columns]).unwrap());
+    let burns = derived(input(), |[x]| {
+        let row = |function: fn(f32) -> f32| -> Tensor<2> {
+            tensor((0..tokens).flat_map(|token| (0..2).map(move |i| function(angle(token, i)))).collect(), [tokens, 2], &x.device())
+        };
+        let head = |head: usize| {
+            let [a, b] = [0, 2].map(|half| x.clone().narrow(1, head * size + half, 2));
+            let (cosine, sine) = (row(f32::cos), row(f32::sin));
+            Tensor::cat(vec![a.clone() * cosine.clone() - b.clone() * sine.clone(), b * cosine + a * sine], 1)
+        };
+        Tensor::cat((0..heads).map(head).chain([x.clone().narrow(1, heads * size, columns - heads * size)]).collect(), 1)
+    });
+    assert_close(&fused, &burns, 1e-6);
+}
