@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let data = json!({"train": data, "validation_split": 0.02, "max_length": arguments.model.max_length.unwrap_or(128)});
     let data = DataArguments::resolve(&serde_json::from_value(data)?).map_err(|problems| format!("{problems:?}"))?;
     let room = std::env::temp_dir().join(format!("hpsearch-step-{}", std::process::id()));
-    let data = prepare(arguments.task, &data, &arguments.tokenizer(), &room.join("cache"), &mut |_| {})?;
+    let data = prepare(arguments.task, &data, &arguments.tokenizer(), &room.join("cache"), &mut |_| {}, &|_, _, _| {})?;
     let mut stopwatch = Stopwatch { warmup, last: warmup + steps, began: None, ended: None, line: String::new() };
     let job = Job {
         arguments: &arguments,

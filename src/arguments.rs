@@ -7,13 +7,14 @@ mod model;
 mod probe;
 mod refused;
 mod schedule;
+mod shape;
 mod table;
 #[cfg(test)]
 mod tests;
 mod training;
 
 pub use data::{Clean, DATA_ARGUMENTS, DataArguments};
-pub use model::{Activation, ModelArguments, Pooling, TokenizerArguments, TokenizerKind};
+pub use model::{Activation, DECODER_TYPES, ENCODER_TYPES, FromScratch, ModelArguments, Pooling, TokenizerArguments, TokenizerKind, TokenizerSource};
 pub use probe::Probe;
 pub use refused::newer_name;
 #[cfg(feature = "train")]

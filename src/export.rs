@@ -28,6 +28,8 @@ pub struct Exported<'a> {
     pub metrics: Metrics,
     /// How to train the same again.
     pub recipe: Recipe,
+    /// The study's best trials, the best first; none where there is no study.
+    pub leaders: Vec<Trial>,
 }
 
 /// Why an export was not written. Nothing half-written is left.

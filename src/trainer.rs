@@ -1,4 +1,4 @@
-//! The shared trainer: prepares text data, trains classifiers and language models from scratch with Burn, evaluates, predicts and generates.
+//! The shared trainer: prepares text data, fine-tunes encoders and decoders or trains them from nothing with Burn, evaluates, predicts and generates.
 //!
 //! It runs inside a worker process, one job at a time, and knows nothing of studies, samplers or the store: whatever it needs from outside
 //! comes through [`Host`]. Everything random is keyed by (seed, name, counters), so a run that is interrupted at any optimiser step and
@@ -16,6 +16,7 @@ mod durable;
 mod encoder;
 mod error;
 mod evaluation;
+mod families;
 mod findings;
 mod fused;
 mod generation;
@@ -29,16 +30,20 @@ mod parameters;
 mod prediction;
 mod preparation;
 mod prepared;
+mod pretrained;
 mod probe;
 mod schedule;
+mod scores;
 mod spelling;
 mod splits;
 mod table_file;
+mod targets;
 mod task;
 #[cfg(test)]
 mod tests;
 mod training;
 mod vocabulary;
+mod weights;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -24,6 +24,9 @@ pub struct DataArguments {
     pub text: String,
     /// The column of labels.
     pub label: String,
+    /// What stands between the labels of a text that may have several.
+    #[serde(default = "separator")]
+    pub label_separator: String,
     /// Share of the training file held out for validation, when there is no validation file.
     pub validation_split: Option<f64>,
     /// Share of the training file held out for testing.
@@ -65,6 +68,7 @@ pub static DATA_ARGUMENTS: &[Argument] = &[
     line("test", ArgumentKind::Text, Absent, "file of test rows"),
     line("text", ArgumentKind::Text, Text("text"), "column of texts"),
     line("label", ArgumentKind::Text, Text("label"), "column of labels"),
+    line("label_separator", ArgumentKind::Text, Text(SEPARATOR), "what stands between the labels of a text that may have several"),
     line("validation_split", SPLIT, Absent, "share of train held out for validation (0.1 when there is no validation file)"),
     line("test_split", SPLIT, Absent, "share of train held out for testing"),
     line("stratify", ArgumentKind::Flag, Flag(true), "whether held-out rows keep the proportions of the labels"),
@@ -79,6 +83,12 @@ pub static DATA_ARGUMENTS: &[Argument] = &[
     line("clean.deduplicate", ArgumentKind::Flag, Flag(false), "leave out rows that repeat an earlier one of the same file"),
     line("clean.normalize", ArgumentKind::Flag, Flag(false), "Unicode NFKC, and runs of white space as one space"),
 ];
+
+const SEPARATOR: &str = ",";
+
+fn separator() -> String {
+    SEPARATOR.to_owned()
+}
 
 /// Share held out for validation when nothing says otherwise.
 const DEFAULT_VALIDATION_SPLIT: f64 = 0.1;
@@ -123,7 +133,7 @@ impl DataArguments {
     pub fn misfits(values: &BTreeMap<String, Value>, task: TaskKind) -> Vec<ArgumentProblem> {
         let name = task.line().name;
         match task {
-            TaskKind::TextClassification => ["train", "validation", "test"]
+            TaskKind::TextClassification | TaskKind::MultiLabelClassification | TaskKind::TextRegression => ["train", "validation", "test"]
                 .into_iter()
                 .filter(|key| values.get(*key).and_then(Value::as_str).is_some_and(|file| Path::new(file).extension().is_some_and(|e| e == "txt")))
                 .map(|key| {

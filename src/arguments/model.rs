@@ -1,56 +1,128 @@
-//! The arguments of a model trained from scratch, and of the tokenizer trained with it.
+//! The arguments of a model and its tokenizer: a directory to start from, or a shape to make one of from nothing.
+
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The shape of the model and its tokenizer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The model and its tokenizer: taken from a directory, or made from nothing in this shape.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelArguments {
+    /// The directory of a model to start from; then it says the shape and the tokenizer, and what says them here is `None`.
+    #[serde(default)]
+    pub pretrained: Option<String>,
+    /// The architecture of a model made from nothing, one of [`ENCODER_TYPES`] or [`DECODER_TYPES`]; `None`: the task's first.
+    #[serde(default)]
+    pub model_type: Option<String>,
     /// Width of the model; a multiple of `num_heads`.
-    pub hidden_size: usize,
+    pub hidden_size: Option<usize>,
     /// Number of layers.
-    pub num_layers: usize,
+    pub num_layers: Option<usize>,
     /// Attention heads per layer.
-    pub num_heads: usize,
+    pub num_heads: Option<usize>,
+    /// Heads of keys and values, each shared by as many heads of queries; `None`: `num_heads`.
+    #[serde(default)]
+    pub num_kv_heads: Option<usize>,
     /// Width of the feed-forward part; `None`: four times `hidden_size`.
     pub intermediate_size: Option<usize>,
-    /// Share of activations dropped after embeddings, attention and feed-forward, in [0, 1).
-    pub dropout: f64,
-    /// Share of attention probabilities dropped, in [0, 1).
-    pub attention_dropout: f64,
+    /// Share of activations dropped after embeddings, attention and feed-forward, in [0, 1); `None`: what the model's directory says.
+    pub dropout: Option<f64>,
+    /// Share of attention probabilities dropped, in [0, 1); `None`: what the model's directory says.
+    pub attention_dropout: Option<f64>,
+    /// Share of a text's vector dropped before the labels' map, in [0, 1); `None`: what the model's directory says, or `dropout`.
+    #[serde(default)]
+    pub classifier_dropout: Option<f64>,
     /// The feed-forward part's nonlinearity.
-    pub activation: Activation,
-    /// How token vectors become one text vector; only of classifiers.
+    pub activation: Option<Activation>,
+    /// How token vectors become one text vector; only of classifiers of the trainer's own architecture.
     pub pooling: Option<Pooling>,
     /// Whether the output reuses the token embeddings; only of language models.
     #[serde(default)]
     pub tie_word_embeddings: Option<bool>,
     /// The kind of tokenizer trained on the training texts.
-    pub tokenizer: TokenizerKind,
+    pub tokenizer: Option<TokenizerKind>,
     /// Most entries the tokenizer may have, special tokens included.
-    pub vocab_size: usize,
+    pub vocab_size: Option<usize>,
     /// Whether texts are lowercased first.
-    pub lowercase: bool,
-    /// Longest row in tokens, `[CLS]` and `[SEP]` included; `None`: the data's `max_length`.
+    pub lowercase: Option<bool>,
+    /// Longest row in tokens, special ones included; `None`: the data's `max_length`.
     pub max_length: Option<usize>,
 }
 
+/// The shape of a model made from nothing, with every default filled in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FromScratch {
+    /// Width of the model.
+    pub hidden_size: usize,
+    /// Number of layers.
+    pub num_layers: usize,
+    /// Attention heads per layer.
+    pub num_heads: usize,
+    /// Heads of keys and values.
+    pub num_kv_heads: usize,
+    /// Width of the feed-forward part.
+    pub intermediate_size: usize,
+    /// The feed-forward part's nonlinearity.
+    pub activation: Activation,
+    /// How token vectors become one text vector.
+    pub pooling: Pooling,
+}
+
+/// Architectures of encoders that can be trained, the default first.
+pub const ENCODER_TYPES: [&str; 4] = ["hpsearch-encoder", "bert", "roberta", "distilbert"];
+
+/// Architectures of decoders that can be trained, the default first.
+pub const DECODER_TYPES: [&str; 3] = ["gpt2", "llama", "qwen2"];
+
+/// Arguments of the model that mean something beside `model`, the directory of one.
+pub(super) const BESIDE_PRETRAINED: [&str; 5] =
+    ["model.pretrained", "model.dropout", "model.attention_dropout", "model.classifier_dropout", "model.max_length"];
+
+/// Dropout of a model made from nothing.
+pub(super) const DROPOUT: f64 = 0.1;
+
 impl ModelArguments {
-    /// Width of the feed-forward part, the default filled in.
+    /// The shape of a model made from nothing.
     #[must_use]
-    pub fn intermediate_size(&self) -> usize {
-        self.intermediate_size.unwrap_or(4 * self.hidden_size)
+    pub fn from_scratch(&self) -> FromScratch {
+        let hidden_size = self.hidden_size.unwrap_or(128);
+        let num_heads = self.num_heads.unwrap_or(4);
+        FromScratch {
+            hidden_size,
+            num_heads,
+            num_layers: self.num_layers.unwrap_or(2),
+            num_kv_heads: self.num_kv_heads.unwrap_or(num_heads),
+            intermediate_size: self.intermediate_size.unwrap_or(4 * hidden_size),
+            activation: self.activation.unwrap_or(Activation::Gelu),
+            pooling: self.pooling.unwrap_or(Pooling::Mean),
+        }
+    }
+
+    /// Share of activations dropped in a model made from nothing.
+    #[must_use]
+    pub fn dropout(&self) -> f64 {
+        self.dropout.unwrap_or(DROPOUT)
+    }
+
+    /// Share of attention probabilities dropped in a model made from nothing.
+    #[must_use]
+    pub fn attention_dropout(&self) -> f64 {
+        self.attention_dropout.unwrap_or(DROPOUT)
     }
 }
 
 /// A nonlinearity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Activation {
     /// The exact Gaussian error linear unit.
     Gelu,
+    /// Its approximation by a hyperbolic tangent, as in GPT-2.
+    GeluNew,
     /// The rectified linear unit.
     Relu,
+    /// The sigmoid linear unit, as in Llama.
+    Silu,
 }
 
 /// How the vectors of a text's tokens become one.
@@ -96,7 +168,17 @@ impl TokenizerKind {
 /// Entries of a tokenizer that knows every byte and the end of a text.
 pub(super) const BYTE_ENTRIES: usize = 257;
 
-/// What the tokenizer depends on, and with it the prepared data: trials that agree here share one cache entry.
+/// Where the tokenizer comes from; the prepared data depends on it: trials that agree here share one cache entry.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TokenizerSource {
+    /// It is trained on the training texts.
+    Trained(TokenizerArguments),
+    /// It lies in the directory of a pretrained model.
+    Pretrained(PathBuf),
+}
+
+/// What a tokenizer that is trained on the training texts shall be.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenizerArguments {

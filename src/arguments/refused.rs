@@ -43,6 +43,8 @@ const SAID_ELSEWHERE: &[(&str, &str)] = &[
     ("max_seq_length", "`[data] max_length` says it"),
     ("max_length", "`[data] max_length` says it"),
     ("num_labels", "the labels of the training data say it"),
+    ("tokenizer_name", "the directory of `model` holds its tokenizer"),
+    ("config_name", "the directory of `model` holds its config.json"),
     ("do_train", "a trial always trains"),
     ("do_eval", "a trial always evaluates; `eval_strategy` says when"),
     ("do_predict", "`hpsearch predict` does it after the search"),
@@ -99,9 +101,6 @@ const NOT_YET: &[&str] = &[
     "disable_tqdm",
     "skip_memory_metrics",
     "adafactor",
-    "model_name_or_path",
-    "tokenizer_name",
-    "config_name",
     "cache_dir",
     "model_revision",
     "use_peft",
@@ -114,12 +113,6 @@ const NOT_YET: &[&str] = &[
 pub(super) fn problem(key: &str) -> Option<ArgumentProblem> {
     if let Some((_, instead)) = SAID_ELSEWHERE.iter().find(|(name, _)| *name == key) {
         return Some(ArgumentProblem::new(key, format!("`{key}` is not a trainer argument here")).with_help(*instead));
-    }
-    if key == "model" {
-        return Some(
-            ArgumentProblem::new(key, "starting from a pretrained `model` is not supported yet")
-                .with_help("leave it out and give `model.hidden_size` and the like to train from scratch"),
-        );
     }
     NOT_YET
         .contains(&key)

@@ -329,10 +329,17 @@ pub(super) fn merge(table: &[Argument], values: &BTreeMap<String, Value>) -> (Ma
     (merged, problems)
 }
 
+/// Arguments that have a value: their names in the table and as they were written.
+pub(super) fn given(table: &'static [Argument], values: &BTreeMap<String, Value>) -> Vec<(&'static str, String)> {
+    let named = |(key, value): (String, Value)| if value.is_null() { None } else { Some((find(table, &key).ok()?.name, key)) };
+    flatten(values).into_iter().filter_map(named).collect()
+}
+
 /// Given values that mean nothing to `task`: refused rather than ignored.
 pub(super) fn of_other_tasks(table: &[Argument], values: &BTreeMap<String, Value>, task: TaskKind) -> Vec<ArgumentProblem> {
     let misplaced = |key: &str| {
-        let only = find(table, key).ok()?.only.filter(|only| *only != task)?;
+        let fits = |only: TaskKind| only == task || only.is_of_encoders() && task.is_of_encoders();
+        let only = find(table, key).ok()?.only.filter(|only| !fits(*only))?;
         let message = format!("`{key}` belongs to the task `{}`, and this is `{}`", only.line().name, task.line().name);
         Some(ArgumentProblem::new(key, message).with_help("leave it out"))
     };

@@ -15,7 +15,7 @@ fn nothing_given_resolves_to_the_documented_defaults() {
     let arguments = TrainerArguments::resolve(&BTreeMap::new()).unwrap();
     assert_eq!(arguments.adam_epsilon, 1e-8);
     assert_eq!(arguments.num_train_epochs, 3.0);
-    assert_eq!(arguments.model.intermediate_size(), 512);
+    assert_eq!(arguments.model.from_scratch().intermediate_size, 512);
     for argument in ARGUMENTS {
         if argument.default != ArgumentDefault::Absent {
             argument.kind.check(&argument.default.value()).unwrap();
@@ -34,21 +34,21 @@ fn resolved_arguments_survive_being_stored() {
 fn all_problems_are_reported_at_once() {
     let problems = TrainerArguments::resolve(&map(json!({
         "learning_rte": 0.1, "weight_decay": "much", "model.dropout": 1.0, "output_dir": "x", "fp16": true,
-        "model": "bert-base-uncased", "model.hidden_size": 65, "optim": "adam", "num_train_epochs": 0
+        "model.hidden_size": 65, "optim": "adam", "num_train_epochs": 0
     })))
     .unwrap_err();
     let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
-    assert_eq!(
-        keys,
-        ["fp16", "learning_rte", "model", "model.dropout", "num_train_epochs", "optim", "output_dir", "weight_decay", "model.hidden_size"]
-    );
+    assert_eq!(keys, ["fp16", "learning_rte", "model.dropout", "num_train_epochs", "optim", "output_dir", "weight_decay", "model.hidden_size"]);
     let message = |key: &str| problems.iter().find(|problem| problem.key == key).unwrap().to_string();
     assert!(message("learning_rte").contains("did you mean `learning_rate`?"));
     assert!(message("output_dir").contains("[checkpoints] dir"));
     assert!(message("fp16").contains("not supported yet"));
     assert!(message("optim").contains("did you mean `adamw`"));
     assert!(message("model.hidden_size").contains("not divisible"));
-    assert_eq!(message("model.dropout"), "`model.dropout` must be a number at least 0 and below 1, not `1.0` (share of activations dropped)");
+    assert_eq!(
+        message("model.dropout"),
+        "`model.dropout` must be a number at least 0 and below 1, not `1.0` (share of activations dropped; when not given 0.1, or what a pretrained model says)"
+    );
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn aliases_and_nested_tables_mean_the_dotted_name() {
         "num_hidden_layers": 3, "model": {"hidden_size": 64}, "optim": "adamw_torch"
     })))
     .unwrap();
-    assert_eq!((arguments.model.num_layers, arguments.model.hidden_size), (3, 64));
+    assert_eq!((arguments.model.num_layers, arguments.model.hidden_size), (Some(3), Some(64)));
     assert_eq!(arguments.optim, Optim::AdamW);
     let twice = TrainerArguments::resolve(&map(json!({"num_hidden_layers": 3, "model.num_layers": 2}))).unwrap_err();
     assert!(twice[0].message.contains("same argument"));
@@ -75,8 +75,8 @@ fn aliases_and_nested_tables_mean_the_dotted_name() {
 fn defaults_of_the_model_follow_the_task() {
     let of = |task: &str| TrainerArguments::resolve(&map(json!({"task": task}))).unwrap().model;
     let (classifier, language) = (of("text-classification"), of("language-modeling"));
-    assert_eq!((classifier.tokenizer, classifier.lowercase, classifier.pooling), (TokenizerKind::WordPiece, true, Some(Pooling::Mean)));
-    assert_eq!((language.tokenizer, language.lowercase, language.pooling), (TokenizerKind::Bpe, false, None));
+    assert_eq!((classifier.tokenizer, classifier.lowercase, classifier.pooling), (Some(TokenizerKind::WordPiece), Some(true), Some(Pooling::Mean)));
+    assert_eq!((language.tokenizer, language.lowercase, language.pooling), (Some(TokenizerKind::Bpe), Some(false), None));
     assert_eq!((classifier.tie_word_embeddings, language.tie_word_embeddings), (None, Some(true)));
     assert_eq!(TaskKind::of(&map(json!({"task": "language-modeling"}))), TaskKind::LanguageModeling);
     assert_eq!(TaskKind::of(&map(json!({"task": "tasks"}))), TaskKind::TextClassification);
@@ -174,4 +174,27 @@ fn a_course_takes_its_own_settings_and_no_others() {
     let unasked = json!({"lr_scheduler_type": "reduce_lr_on_plateau", "early_stopping_patience": 2});
     let problems = TrainerArguments::resolve(&serde_json::from_value(unasked).unwrap()).unwrap_err();
     assert_eq!(problems.iter().map(|problem| problem.key.as_str()).collect::<Vec<_>>(), ["eval_strategy", "early_stopping_patience"]);
+}
+
+#[test]
+fn a_pretrained_model_says_its_own_shape_and_tokenizer() {
+    let arguments = TrainerArguments::resolve(&map(json!({"model": "/models/minilm", "model.dropout": 0.0}))).unwrap();
+    assert_eq!(arguments.tokenizer(), TokenizerSource::Pretrained("/models/minilm".into()));
+    assert_eq!((arguments.learning_rate, arguments.model.dropout, arguments.model.attention_dropout), (5e-5, Some(0.0), None));
+    assert_eq!((arguments.model.hidden_size, arguments.model.vocab_size, arguments.model.activation), (None, None, None));
+    let stored = serde_json::to_value(&arguments).unwrap();
+    assert_eq!(serde_json::from_value::<TrainerArguments>(stored).unwrap(), arguments);
+
+    let problems =
+        TrainerArguments::resolve(&map(json!({"model_name_or_path": "/models/minilm", "hidden_act": "relu", "model.tokenizer": "bpe"}))).unwrap_err();
+    assert_eq!(problems.iter().map(|problem| problem.key.as_str()).collect::<Vec<_>>(), ["hidden_act", "model.tokenizer"]);
+    assert!(problems[0].to_string().contains("is what a pretrained `model` says itself"), "{}", problems[0]);
+}
+
+#[test]
+fn a_model_of_another_kind_than_the_task_needs_is_refused_with_those_that_fit() {
+    let problem = |values: Value| TrainerArguments::resolve(&map(values)).unwrap_err()[0].to_string();
+    assert!(problem(json!({"model.model_type": "gpt2"})).contains("it takes \"hpsearch-encoder\", \"bert\""));
+    assert!(problem(json!({"model.model_type": "bert", "model.pooling": "mean"})).contains("by their first token"));
+    assert!(problem(json!({"task": "text-regression", "label_smoothing_factor": 0.1})).contains("means nothing to `text-regression`"));
 }

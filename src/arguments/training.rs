@@ -6,8 +6,9 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::model::{BYTE_ENTRIES, ModelArguments, TokenizerArguments, TokenizerKind};
+use super::model::{DECODER_TYPES, ENCODER_TYPES, ModelArguments, TokenizerArguments, TokenizerKind, TokenizerSource};
 use super::schedule::{SCHEDULE_NAMES, Schedule, ScheduleArguments, schedule_problems};
+use super::shape;
 use super::table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, merge, of_other_tasks};
 
 /// Everything a training run is told, complete: defaults are filled in, so that it can be stored and compared.
@@ -95,6 +96,12 @@ pub enum TaskKind {
     #[default]
     #[serde(rename = "text-classification")]
     TextClassification,
+    /// Any number of labels per text.
+    #[serde(rename = "multi-label-classification")]
+    MultiLabelClassification,
+    /// A number per text.
+    #[serde(rename = "text-regression")]
+    TextRegression,
     /// The next token of a text.
     #[serde(rename = "language-modeling")]
     LanguageModeling,
@@ -105,6 +112,12 @@ impl TaskKind {
     #[must_use]
     pub fn of(values: &BTreeMap<String, Value>) -> Self {
         values.get("task").and_then(|task| serde_json::from_value(task.clone()).ok()).unwrap_or_default()
+    }
+
+    /// Whether its models are encoders that read a text and say one thing about it.
+    #[must_use]
+    pub fn is_of_encoders(self) -> bool {
+        self != Self::LanguageModeling
     }
 
     /// Its line of [`TRAINER_TASKS`].
@@ -131,20 +144,49 @@ pub struct TrainerTask {
     pub lowercase: bool,
 }
 
+const ENCODER_TOKENIZERS: &[TokenizerKind] = &[TokenizerKind::WordPiece, TokenizerKind::Bpe, TokenizerKind::Word];
+
+/// The words for `[trainer] model.model_type`.
+const MODEL_TYPES: [&str; ENCODER_TYPES.len() + DECODER_TYPES.len()] = {
+    let mut words = [""; ENCODER_TYPES.len() + DECODER_TYPES.len()];
+    let mut word = 0;
+    while word < words.len() {
+        words[word] = if word < ENCODER_TYPES.len() { ENCODER_TYPES[word] } else { DECODER_TYPES[word - ENCODER_TYPES.len()] };
+        word += 1;
+    }
+    words
+};
+
 /// The tasks the shared trainer knows.
 pub const TRAINER_TASKS: &[TrainerTask] = &[
     TrainerTask {
         kind: TaskKind::TextClassification,
         name: "text-classification",
-        doc: "one label per text, by a transformer encoder trained from scratch with its own tokenizer",
+        doc: "one label per text, by a transformer encoder: a pretrained one, or one trained from scratch with its own tokenizer",
         metrics: &["eval_loss", "eval_accuracy", "eval_macro_f1"],
-        tokenizers: &[TokenizerKind::WordPiece, TokenizerKind::Bpe, TokenizerKind::Word],
+        tokenizers: ENCODER_TOKENIZERS,
+        lowercase: true,
+    },
+    TrainerTask {
+        kind: TaskKind::MultiLabelClassification,
+        name: "multi-label-classification",
+        doc: "any number of labels per text, separated in their column by `[data] label_separator`",
+        metrics: &["eval_loss", "eval_micro_f1", "eval_macro_f1", "eval_exact_match"],
+        tokenizers: ENCODER_TOKENIZERS,
+        lowercase: true,
+    },
+    TrainerTask {
+        kind: TaskKind::TextRegression,
+        name: "text-regression",
+        doc: "a number per text: its label column holds numbers, and the loss is their mean squared error",
+        metrics: &["eval_loss", "eval_rmse", "eval_mae", "eval_r2", "eval_pearson"],
+        tokenizers: ENCODER_TOKENIZERS,
         lowercase: true,
     },
     TrainerTask {
         kind: TaskKind::LanguageModeling,
         name: "language-modeling",
-        doc: "the next token of a text, by a transformer decoder trained from scratch on characters, bytes or byte-level BPE",
+        doc: "the next token of a text, by a transformer decoder: a pretrained one, or one trained from scratch on characters, bytes or BPE",
         metrics: &["eval_loss", "eval_perplexity", "eval_bits_per_byte"],
         tokenizers: &[TokenizerKind::Bpe, TokenizerKind::Chars, TokenizerKind::Bytes],
         lowercase: false,
@@ -325,6 +367,14 @@ pub static ARGUMENTS: &[Argument] = &[
     line("logging_steps", count(i64::MAX), Int(500), "optimiser steps between log lines with logging_strategy = \"steps\""),
     line("logging_first_step", ArgumentKind::Flag, Flag(false), "a log line for the first step, too"),
     line("dataloader_drop_last", ArgumentKind::Flag, Flag(false), "leave out an incomplete last micro-batch of an epoch"),
+    line("model.pretrained", ArgumentKind::Text, Absent, "directory of a pretrained model, in Hugging Face's layout, to start from")
+        .or(&["model", "model_name_or_path"]),
+    line(
+        "model.model_type",
+        Choice(&MODEL_TYPES),
+        Absent,
+        "architecture made from nothing; when not given hpsearch-encoder to classify, gpt2 to model language",
+    ),
     line("model.hidden_size", count(16_384), Int(128), "width of the model, a multiple of model.num_heads").or(&["model.d_model", "model.n_embd"]),
     line("model.num_layers", count(256), Int(2), "number of layers").or(&["num_hidden_layers", "model.num_hidden_layers", "model.n_layer"]),
     line("model.num_heads", count(256), Int(4), "attention heads per layer").or(&[
@@ -332,14 +382,31 @@ pub static ARGUMENTS: &[Argument] = &[
         "model.num_attention_heads",
         "model.n_head",
     ]),
+    line("model.num_kv_heads", count(256), Absent, "heads of keys and values, of llama and qwen2; model.num_heads when not given")
+        .or(&["num_key_value_heads", "model.num_key_value_heads"])
+        .only(TaskKind::LanguageModeling),
     line("model.intermediate_size", count(65_536), Absent, "width of the feed-forward part; four times model.hidden_size when not given")
         .or(&["model.n_inner"]),
-    line("model.dropout", SHARE, Float(0.1), "share of activations dropped").or(&["hidden_dropout_prob", "model.hidden_dropout_prob"]),
-    line("model.attention_dropout", SHARE, Float(0.1), "share of attention probabilities dropped")
+    line("model.dropout", SHARE, Absent, "share of activations dropped; when not given 0.1, or what a pretrained model says")
+        .or(&["hidden_dropout_prob", "model.hidden_dropout_prob"]),
+    line("model.attention_dropout", SHARE, Absent, "share of attention probabilities dropped; when not given 0.1, or what a pretrained model says")
         .or(&["attention_probs_dropout_prob", "model.attention_probs_dropout_prob"]),
-    line("model.activation", Choice(&["gelu", "relu"]), Text("gelu"), "nonlinearity of the feed-forward part")
-        .or(&["hidden_act", "model.hidden_act"]),
-    line("model.pooling", Choice(&["cls", "mean"]), Absent, "how token vectors become one text vector; mean when not given")
+    line(
+        "model.classifier_dropout",
+        SHARE,
+        Absent,
+        "share of a text's vector dropped before its labels; model.dropout, or what a pretrained model says",
+    )
+    .or(&["classifier_dropout"])
+    .only(TaskKind::TextClassification),
+    line(
+        "model.activation",
+        Choice(&["gelu", "gelu_new", "relu", "silu"]),
+        Absent,
+        "nonlinearity of the feed-forward part; when not given silu of llama and qwen2, else gelu",
+    )
+    .or(&["hidden_act", "model.hidden_act"]),
+    line("model.pooling", Choice(&["cls", "mean"]), Absent, "how token vectors become one text vector, of hpsearch-encoder; mean when not given")
         .only(TaskKind::TextClassification),
     line("model.tie_word_embeddings", ArgumentKind::Flag, Absent, "whether the output reuses the token embeddings; true when not given")
         .or(&["tie_word_embeddings"])
@@ -374,7 +441,11 @@ impl TrainerArguments {
         let (mut merged, mut problems) = merge(ARGUMENTS, values);
         let task = TaskKind::of(&merged.iter().map(|(name, value)| (name.clone(), value.clone())).collect());
         problems.extend(of_other_tasks(ARGUMENTS, values, task));
-        fill_in(&mut merged["model"], task);
+        if merged["model"]["pretrained"].is_null() {
+            shape::fill_in(&mut merged["model"], task);
+        } else {
+            problems.extend(shape::start_from_pretrained(&mut merged, values));
+        }
         // Values that were refused are null or at their default here, so what follows looks at sound ones only.
         match serde_json::from_value::<Self>(Value::Object(merged)) {
             Ok(arguments) => {
@@ -388,43 +459,30 @@ impl TrainerArguments {
         Err(problems)
     }
 
-    /// What the tokenizer, and with it the prepared data, depends on.
+    /// Where the tokenizer comes from; the prepared data depends on it.
     #[must_use]
-    pub fn tokenizer(&self) -> TokenizerArguments {
-        TokenizerArguments { kind: self.model.tokenizer, vocab_size: self.model.vocab_size, lowercase: self.model.lowercase }
+    pub fn tokenizer(&self) -> TokenizerSource {
+        let (model, task) = (&self.model, self.task.line());
+        match &model.pretrained {
+            Some(directory) => TokenizerSource::Pretrained(directory.into()),
+            None => TokenizerSource::Trained(TokenizerArguments {
+                kind: model.tokenizer.unwrap_or(task.tokenizers[0]),
+                vocab_size: model.vocab_size.unwrap_or(8_000),
+                lowercase: model.lowercase.unwrap_or(task.lowercase),
+            }),
+        }
     }
 
     /// What single values cannot show.
     fn contradictions(&self, known: &[ArgumentProblem]) -> Vec<ArgumentProblem> {
         let mut problems = Vec::new();
-        let model = &self.model;
         let sound = |key: &str| known.iter().all(|problem| problem.key != key);
-        if !model.hidden_size.is_multiple_of(model.num_heads) && sound("model.hidden_size") && sound("model.num_heads") {
-            problems.push(
-                ArgumentProblem::new(
-                    "model.hidden_size",
-                    format!("`model.hidden_size` = {} is not divisible by `model.num_heads` = {}", model.hidden_size, model.num_heads),
-                )
-                .with_help("each head takes an equal share of the width"),
-            );
+        if self.model.pretrained.is_none() {
+            problems.extend(shape::contradictions(self.task, &self.model).into_iter().filter(|problem| sound(&problem.key)));
         }
-        let task = self.task.line();
-        if !task.tokenizers.contains(&model.tokenizer) && sound("model.tokenizer") {
-            let taken: Vec<String> = task.tokenizers.iter().map(|kind| format!("\"{}\"", kind.word())).collect();
-            problems.push(
-                ArgumentProblem::new("model.tokenizer", format!("`{}` takes no tokenizer `{}`", task.name, model.tokenizer.word()))
-                    .with_help(format!("it takes {}", taken.join(", "))),
-            );
-        }
-        if self.task == TaskKind::LanguageModeling
-            && matches!(model.tokenizer, TokenizerKind::Bytes | TokenizerKind::Bpe)
-            && model.vocab_size < BYTE_ENTRIES
-            && sound("model.vocab_size")
-        {
-            problems.push(
-                ArgumentProblem::new("model.vocab_size", format!("`model.vocab_size` = {} has no room for all bytes", model.vocab_size))
-                    .with_help(format!("give at least {BYTE_ENTRIES}, or `model.tokenizer = \"chars\"`")),
-            );
+        if self.label_smoothing_factor > 0.0 && !matches!(self.task, TaskKind::TextClassification | TaskKind::LanguageModeling) {
+            let message = format!("`label_smoothing_factor` means nothing to `{}`", self.task.line().name);
+            problems.push(ArgumentProblem::new("label_smoothing_factor", message).with_help("leave it out"));
         }
         problems.extend(schedule_problems(self));
         if self.early_stopping_patience.is_some() && self.eval_strategy == EvalStrategy::No {
@@ -443,21 +501,5 @@ impl TrainerArguments {
             problems.push(ArgumentProblem::new("warmup_ratio", "`warmup_ratio` and `warmup_steps` both say how long warm-up is: give one of them"));
         }
         problems
-    }
-}
-
-/// The default values that depend on the task.
-fn fill_in(model: &mut Value, task: TaskKind) {
-    let line = task.line();
-    let mut default = |name: &str, value: Value| {
-        if model[name].is_null() {
-            model[name] = value;
-        }
-    };
-    default("tokenizer", Value::from(line.tokenizers[0].word()));
-    default("lowercase", Value::from(line.lowercase));
-    match task {
-        TaskKind::TextClassification => default("pooling", Value::from("mean")),
-        TaskKind::LanguageModeling => default("tie_word_embeddings", Value::from(true)),
     }
 }

@@ -16,6 +16,7 @@ use crate::export::{self, ExportError, Exported, Recipe};
 use crate::metric::Metrics;
 use crate::paths;
 use crate::pruners;
+use crate::query::{SortKey, TrialQuery};
 use crate::reporters::wording::number;
 use crate::runner::process::own_program;
 use crate::runner::{self, errand};
@@ -76,7 +77,7 @@ pub fn export_trial(
     let mut metrics: Metrics = reports.into_iter().filter(|(_, at, _)| Some(*at) == step).map(|(name, _, value)| (name, value)).collect();
     metrics.0.extend(test_metrics(reader, study, &trial, checkpoint.as_deref(), console)?.0);
     let recipe = Recipe::of(spec, &trial, step, milestones(spec))?;
-    let exported = Exported { spec, trial: &trial, checkpoint: checkpoint.as_deref(), step, metrics, recipe };
+    let exported = Exported { spec, trial: &trial, checkpoint: checkpoint.as_deref(), step, metrics, recipe, leaders: leaders(reader, study)? };
     let waiting = Waiting::start(COPYING, console);
     export::write(&exported, directory, &mut |done, of| waiting.at(COPYING, done, of))?;
     drop(waiting);
@@ -125,6 +126,13 @@ pub fn test_winner(store: &mut dyn Storage, study: &StoredStudy, console: &Conso
     store.release(&lease)?;
     written?;
     Ok(())
+}
+
+/// The study's best trials, for the model's card.
+fn leaders(reader: &dyn StorageReader, study: &StudySummary) -> Result<Vec<Trial>, Failure> {
+    const SHOWN: u64 = 10;
+    let best = TrialQuery { limit: SHOWN, ..TrialQuery::all(SortKey::Value) };
+    Ok(reader.trials(study.id, &best)?.into_iter().filter(|trial| trial.value.is_some()).collect())
 }
 
 /// The test split is looked at here only: for the trial that was chosen.

@@ -1,9 +1,11 @@
 //! `hpsearch predict`: labels and scores of texts from an exported model.
 
+use std::fs;
 use std::io::{self, BufRead, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde_json::{Value, json};
 
 use super::console::Console;
 use super::exit::{Exit, Failure};
@@ -15,7 +17,9 @@ use crate::wire::Job;
 
 /// What `hpsearch predict` is told.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  hpsearch predict model \"what a film\"\n  cat texts.txt | hpsearch predict model")]
+#[command(
+    after_help = "Examples:\n  hpsearch predict model \"what a film\"\n  cat texts.txt | hpsearch predict model\n  hpsearch predict model --file new.csv -o labelled.csv"
+)]
 pub struct PredictArguments {
     /// The directory that `export` wrote
     #[arg(value_name = "DIR")]
@@ -23,6 +27,21 @@ pub struct PredictArguments {
     /// The texts; from standard input, one a line, if there are none here
     #[arg(value_name = "TEXT")]
     pub texts: Vec<String>,
+    /// A file of texts instead: .csv, .tsv, .jsonl, or .txt with one a line
+    #[arg(long, value_name = "FILE", conflicts_with = "texts")]
+    pub file: Option<PathBuf>,
+    /// The column of texts in that file
+    #[arg(long, value_name = "NAME", default_value = "text", requires = "file")]
+    pub column: String,
+    /// Write a .csv with each text, its labels and their scores
+    #[arg(short, long, value_name = "OUT.csv")]
+    pub output: Option<PathBuf>,
+    /// So many labels of each text; without it those from a twentieth on, with -o the first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub top_k: Option<u32>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
     /// The device to use
     #[arg(long, default_value = "cpu")]
     pub device: String,
@@ -31,33 +50,113 @@ pub struct PredictArguments {
 /// Labels are shown down to this probability, besides the first.
 const SHOWN: f64 = 0.05;
 
+/// A text's labels with their scores, the best first.
+type Labels = Vec<(String, f64)>;
+
 /// Predicts them.
 pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Exit, Failure> {
     let device: Device = arguments.device.parse().map_err(|error| Failure::new(Exit::Usage, error).help("`hpsearch devices` lists what is here"))?;
-    let texts = if arguments.texts.is_empty() { io::stdin().lock().lines().collect::<Result<Vec<_>, _>>()? } else { arguments.texts.clone() };
     let directory = std::path::absolute(&arguments.directory)?;
-    if !directory.join("model.safetensors").is_file() {
+    if !["model.safetensors", "model.safetensors.index.json"].iter().any(|file| directory.join(file).is_file()) {
         return Err(Failure::usage(format!("`{}` holds no model", arguments.directory.display())).help("`hpsearch export STUDY -o DIR` writes one"));
     }
+    let texts = texts(arguments)?;
     let waiting = Waiting::start("loading the model", console);
     let job = Job::Predict { directory, texts: texts.clone(), device };
     let answer = errand::run(&own_program(), job, &mut |progress| waiting.hear(&progress));
     drop(waiting);
     let answer = answer?.unwrap_or_default();
-    let predictions = answer.as_array().cloned().unwrap_or_default();
-    for (text, prediction) in texts.iter().zip(&predictions) {
-        let labels = prediction.get("labels").and_then(serde_json::Value::as_array).cloned().unwrap_or_default();
-        if texts.len() > 1 {
-            writeln!(console.out, "{text}")?;
-        }
-        for (index, label) in labels.iter().enumerate() {
-            let (name, score) = (label.get("label").and_then(serde_json::Value::as_str), label.get("score").and_then(serde_json::Value::as_f64));
-            if let (Some(name), Some(score)) = (name, score)
-                && (index == 0 || score >= SHOWN)
-            {
-                writeln!(console.out, "{score:.3}  {name}")?;
+    let predictions: Vec<Labels> = answer.as_array().into_iter().flatten().map(|one| labels(one, arguments)).collect();
+    if let Some(output) = &arguments.output {
+        write_csv(output, &texts, &predictions)?;
+        console.say(&format!("{} texts with their labels are in {}", texts.len(), output.display()));
+    }
+    if arguments.json {
+        let each = texts.iter().zip(&predictions).map(|(text, labels)| {
+            let labels: Vec<Value> = labels.iter().map(|(label, score)| json!({"label": label, "score": score})).collect();
+            json!({"text": text, "labels": labels})
+        });
+        writeln!(console.out, "{}", json!({"version": 1, "predictions": each.collect::<Vec<_>>()}))?;
+    } else if arguments.output.is_none() {
+        for (text, labels) in texts.iter().zip(&predictions) {
+            if texts.len() > 1 {
+                writeln!(console.out, "{text}")?;
+            }
+            for (label, score) in labels {
+                writeln!(console.out, "{score:.3}  {label}")?;
             }
         }
     }
     Ok(Exit::Done)
+}
+
+/// Those of a text's labels that are asked for.
+fn labels(prediction: &Value, arguments: &PredictArguments) -> Labels {
+    let all = prediction.get("labels").and_then(Value::as_array).into_iter().flatten();
+    let each = all.filter_map(|label| Some((label.get("label")?.as_str()?.to_owned(), label.get("score")?.as_f64()?)));
+    let wanted = |index: usize, score: f64| match (arguments.top_k, &arguments.output, arguments.json) {
+        (Some(count), ..) => index < count as usize,
+        (None, Some(_), _) => index == 0,
+        (None, None, true) => true,
+        (None, None, false) => index == 0 || score >= SHOWN,
+    };
+    each.enumerate().filter(|(index, (_, score))| wanted(*index, *score)).map(|(_, label)| label).collect()
+}
+
+/// The texts of the command line, of a file, or of standard input.
+fn texts(arguments: &PredictArguments) -> Result<Vec<String>, Failure> {
+    let Some(file) = &arguments.file else {
+        let given = !arguments.texts.is_empty();
+        return Ok(if given { arguments.texts.clone() } else { io::stdin().lock().lines().collect::<Result<Vec<_>, _>>()? });
+    };
+    let name = file.display();
+    let wrong = |what: String| Failure::usage(format!("`{name}`: {what}")).help("`--column NAME` says which column holds the texts");
+    let content = fs::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let content = content.strip_prefix('\u{feff}').unwrap_or(&content);
+    match file.extension().and_then(|extension| extension.to_str()) {
+        Some("csv") => column(content, b',', &arguments.column).map_err(wrong),
+        Some("tsv") => column(content, b'\t', &arguments.column).map_err(wrong),
+        Some("jsonl") => {
+            let lines = (1..).zip(content.lines()).filter(|(_, line)| !line.trim().is_empty());
+            let text = |(number, line): (usize, &str)| {
+                let row: Value = serde_json::from_str(line).map_err(|error| wrong(format!("line {number} is no JSON: {error}")))?;
+                let text = row.get(&arguments.column).and_then(Value::as_str);
+                text.map(str::to_owned).ok_or_else(|| wrong(format!("line {number} has no text `{}`", arguments.column)))
+            };
+            lines.map(text).collect()
+        }
+        Some("txt") => Ok(content.lines().map(str::to_owned).collect()),
+        _ => Err(wrong("is not a .csv, .tsv, .jsonl or .txt file".to_owned())),
+    }
+}
+
+/// One column of a table.
+fn column(content: &str, delimiter: u8, name: &str) -> Result<Vec<String>, String> {
+    let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).quoting(delimiter == b',').from_reader(content.as_bytes());
+    let header = reader.headers().map_err(|error| error.to_string())?.clone();
+    let Some(place) = header.iter().position(|column| column.trim() == name) else {
+        return Err(format!(
+            "there is no column `{name}`; columns are {}",
+            header.iter().map(|column| format!("`{column}`")).collect::<Vec<_>>().join(", ")
+        ));
+    };
+    reader.records().map(|record| record.map(|record| record[place].to_owned()).map_err(|error| error.to_string())).collect()
+}
+
+/// `text,label,score`, and `label_2,score_2` and so on where several are asked for.
+fn write_csv(output: &Path, texts: &[String], predictions: &[Labels]) -> Result<(), Failure> {
+    let wrong = |error: csv::Error| Failure::usage(format!("`{}` cannot be written: {error}", output.display())).help("give another file to -o");
+    let width = predictions.iter().map(Vec::len).max().unwrap_or(1).max(1);
+    let mut writer = csv::Writer::from_path(output).map_err(wrong)?;
+    let mut head = vec!["text".to_owned(), "label".to_owned(), "score".to_owned()];
+    head.extend((2..=width).flat_map(|number| [format!("label_{number}"), format!("score_{number}")]));
+    writer.write_record(&head).map_err(wrong)?;
+    for (text, labels) in texts.iter().zip(predictions) {
+        let mut row = vec![text.clone()];
+        row.extend(labels.iter().flat_map(|(label, score)| [label.clone(), score.to_string()]));
+        row.resize(1 + 2 * width, String::new());
+        writer.write_record(&row).map_err(wrong)?;
+    }
+    writer.flush()?;
+    Ok(())
 }

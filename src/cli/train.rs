@@ -152,6 +152,7 @@ fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Consol
         step: Some(report.step),
         metrics: report.metrics.clone(),
         recipe: Recipe { value: Some(report.value).filter(|value| value.is_finite()), continued_after: None, ..recipe.clone() },
+        leaders: Vec::new(),
     };
     let waiting = Waiting::start(COPYING, console);
     export::write(&exported, target, &mut |done, of| waiting.at(COPYING, done, of))?;

@@ -231,7 +231,7 @@ impl<'a> StudyFile<'a> {
         searched: Option<&Searched>,
         problems: &mut Vec<Diagnostic>,
     ) -> (Option<Program>, Option<Arguments>) {
-        let arguments = trainer::read_trainer(table, problems);
+        let arguments = trainer::read_trainer(table, self.base, problems);
         if let Some(searched) = searched {
             trainer::check_searched(searched, &arguments, problems);
         }

@@ -33,8 +33,11 @@ impl Arguments {
     }
 }
 
-/// Reads `[trainer]`: each argument on its own.
-pub(super) fn read_trainer(table: &Table, problems: &mut Vec<Diagnostic>) -> Arguments {
+/// The argument that names the directory of a pretrained model.
+const PRETRAINED: &str = "model.pretrained";
+
+/// Reads `[trainer]`: each argument on its own; the directory of a pretrained model becomes absolute, and must be there.
+pub(super) fn read_trainer(table: &Table, base: &Path, problems: &mut Vec<Diagnostic>) -> Arguments {
     let mut arguments = Arguments::default();
     for leaf in once_each(table, ARGUMENTS, problems) {
         let name = canonical(ARGUMENTS, &leaf.name).to_owned();
@@ -43,6 +46,16 @@ pub(super) fn read_trainer(table: &Table, problems: &mut Vec<Diagnostic>) -> Arg
         note_older_name(&leaf.name, leaf.place, problems);
         match check_values(&leaf.name, std::slice::from_ref(&value)).into_iter().next() {
             Some(problem) => problems.push(of_argument("trainer", &leaf, problem)),
+            None if name == PRETRAINED => {
+                let directory = super::absolute(base, leaf.value.text().unwrap_or_default());
+                if !directory.is_dir() {
+                    let what = if directory.exists() { "this is a file, not a directory" } else { "no such directory" };
+                    let problem = Diagnostic::error(leaf.value.place, format!("`{}`: {what}", leaf.name)).label(what);
+                    let problem = problem.help(format!("looked for {}", directory.display()));
+                    problems.push(problem.help("a pretrained model is a directory with config.json, model.safetensors and tokenizer.json"));
+                }
+                arguments.values.insert(name, directory.to_string_lossy().into_owned().into());
+            }
             None => {
                 arguments.values.insert(name, value);
             }
@@ -68,6 +81,19 @@ pub(super) fn check_searched(searched: &Searched, arguments: &Arguments, problem
         }
         note_older_name(name, parameter.place, problems);
         check_range(parameter, problems);
+        if argument == PRETRAINED {
+            check_directories(parameter, problems);
+        }
+    }
+}
+
+/// Directories among which is searched are named whole: a trial's parameters mean the same wherever the study file lies.
+fn check_directories(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
+    let Distribution::Choice { choices } = &parameter.dimension.distribution else { return };
+    let directories = choices.iter().filter_map(|choice| choice.to_json().as_str().map(str::to_owned));
+    if let Some(wrong) = directories.into_iter().find(|directory| !Path::new(directory).is_absolute() || !Path::new(directory).is_dir()) {
+        let problem = Diagnostic::error(parameter.range, format!("`{}`: `{wrong}` is no directory", parameter.dimension.name));
+        problems.push(problem.help("give each model's directory by its whole path, beginning with /"));
     }
 }
 

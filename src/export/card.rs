@@ -1,13 +1,18 @@
-//! The README of an exported directory.
+//! The README of an exported directory: a model card with its data, arguments and metrics, and the study it came from.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::Exported;
+use crate::arguments::TaskKind;
 
 /// What the model is, how it was found and how to use it.
 pub(super) fn card(exported: &Exported<'_>) -> String {
     let Exported { spec, trial, metrics, recipe, .. } = exported;
     let mut text = String::new();
+    if !recipe.trainer.is_empty() {
+        text.push_str(&front_matter(exported));
+    }
     let objective = spec.objective();
     let value = trial.value.map_or("no value".to_owned(), |value| format!("{value}"));
     let _infallible = writeln!(text, "# {}: trial {}\n", spec.name, trial.number);
@@ -16,17 +21,70 @@ pub(super) fn card(exported: &Exported<'_>) -> String {
     }
     let _infallible = writeln!(text, "Found by hpsearch with the sampler `{}` and the pruner `{}`.", spec.sampler.name, spec.pruner.name);
     let _infallible = writeln!(text, "It was chosen by `{}` ({}), where it reached {value}.\n", objective.metric, objective.direction.as_str());
-    text.push_str("| metric | value |\n|---|---|\n");
-    for (name, value) in metrics.iter() {
-        let _infallible = writeln!(text, "| {name} | {value} |");
-    }
-    text.push_str("\n| parameter | value |\n|---|---|\n");
-    for (name, value) in trial.params.iter() {
-        let _infallible = writeln!(text, "| {name} | {value} |");
-    }
+    table(&mut text, ["metric", "value"], metrics.iter().map(|(name, value)| (name, value.to_string())));
+    table(&mut text, ["parameter", "value"], trial.params.iter().map(|(name, value)| (name, value.to_string())));
     if !recipe.trainer.is_empty() {
-        let _infallible = writeln!(text, "\n    {} . \"some text\"\n    hpsearch train best.toml -o again", recipe.verb());
+        text.push_str("\n## Use\n\n");
+        let _infallible = writeln!(text, "    {} . \"some text\"\n    hpsearch train best.toml -o again", recipe.verb());
+        text.push_str("\n## Data\n\n");
+        rows(&mut text, ["argument", "value"], &recipe.data);
+        for (path, digest) in &recipe.digests {
+            let _infallible = writeln!(text, "\n`{path}`: BLAKE3 `{digest}`");
+        }
+        text.push_str("\n## Arguments\n\n");
+        rows(&mut text, ["argument", "value"], &recipe.trainer);
     }
+    leaders(&mut text, exported);
     text.push_str("\n`best.toml` holds every argument, the data's paths and digests and the seed; `metrics.json` the figures above.\n");
     text
+}
+
+/// What the Hub's pages are sorted by.
+fn front_matter(exported: &Exported<'_>) -> String {
+    let language = TaskKind::of(&exported.recipe.trainer_arguments()) == TaskKind::LanguageModeling;
+    let task = if language { "text-generation" } else { "text-classification" };
+    let mut text = format!("---\nlibrary_name: transformers\npipeline_tag: {task}\ntags:\n- hpsearch\n");
+    if let Some(toml::Value::String(model)) = exported.recipe.trainer.get("model.pretrained") {
+        let name = model.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        // As JSON, which YAML reads, whatever the name holds.
+        let _infallible = writeln!(text, "base_model: {}", serde_json::Value::from(name));
+    }
+    text.push_str("---\n\n");
+    text
+}
+
+/// The study's best trials with what was searched.
+fn leaders(text: &mut String, exported: &Exported<'_>) {
+    if exported.leaders.is_empty() {
+        return;
+    }
+    let names: Vec<&str> = exported.spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
+    let _infallible = writeln!(text, "\n## Study\n\n| trial | {} | {} |", exported.spec.objective().metric, names.join(" | "));
+    let _infallible = writeln!(text, "|---|---|{}", "---|".repeat(names.len()));
+    for trial in &exported.leaders {
+        let params: Vec<String> = names.iter().map(|name| trial.params.get(name).map_or(String::new(), |value| cell(&value.to_string()))).collect();
+        let value = trial.value.map_or(String::new(), |value| value.to_string());
+        let _infallible = writeln!(text, "| {} | {value} | {} |", trial.number, params.join(" | "));
+    }
+}
+
+fn rows(text: &mut String, head: [&str; 2], values: &BTreeMap<String, toml::Value>) {
+    table(text, head, values.iter().map(|(name, value)| (name.as_str(), value.to_string())));
+}
+
+fn table<'a>(text: &mut String, [first, second]: [&str; 2], lines: impl Iterator<Item = (&'a str, String)>) {
+    let mut lines = lines.peekable();
+    if lines.peek().is_none() {
+        return;
+    }
+    let _infallible = writeln!(text, "| {first} | {second} |\n|---|---|");
+    for (name, value) in lines {
+        let _infallible = writeln!(text, "| {name} | {} |", cell(&value));
+    }
+    text.push('\n');
+}
+
+/// A value within a table's cell.
+fn cell(value: &str) -> String {
+    value.replace('|', "\\|").replace('\n', " ")
 }

@@ -123,10 +123,7 @@ impl Recipe {
 
     /// The command that uses its model.
     pub fn verb(&self) -> &'static str {
-        match TaskKind::of(&self.trainer_arguments()) {
-            TaskKind::TextClassification => "hpsearch predict",
-            TaskKind::LanguageModeling => "hpsearch generate",
-        }
+        if TaskKind::of(&self.trainer_arguments()).is_of_encoders() { "hpsearch predict" } else { "hpsearch generate" }
     }
 
     /// Data files whose content is not what it was.

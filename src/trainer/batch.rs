@@ -66,9 +66,9 @@ impl Batch {
         self.ids.clone().into()
     }
 
-    /// Each token's place in its text.
-    pub(super) fn places(&self) -> Arc<[u32]> {
-        self.lengths.iter().flat_map(|length| (0..*length).map(|place| small(place).cast_unsigned())).collect()
+    /// Each token's place in its text, counted from `first`.
+    pub(super) fn places(&self, first: usize) -> Arc<[u32]> {
+        self.lengths.iter().flat_map(|length| (first..first + *length).map(|place| small(place).cast_unsigned())).collect()
     }
 
     /// Each text's first token, `[texts]`.

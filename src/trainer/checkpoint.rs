@@ -11,12 +11,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::TrainerError;
 use super::durable::{Draft, Existing};
 use super::optimiser::Optimiser;
 use super::parameters::{Entry, Parameters, Values};
 use super::schedule::Plateau;
 use super::task::{Model, read_model};
+use super::{TrainerError, pretrained};
 use crate::arguments::TrainerArguments;
 
 /// The version of `trainer_state.json` and `training_args.json`.
@@ -145,6 +145,8 @@ pub(super) struct Contents<'a> {
     pub(super) model: &'a dyn Model,
     pub(super) values: &'a Values,
     pub(super) tokenizer: &'a [u8],
+    /// Other files about the tokenizer.
+    pub(super) extras: &'a [(&'static str, Vec<u8>)],
     pub(super) optimiser: &'a Optimiser,
     pub(super) state: &'a State,
     pub(super) told: &'a Told,
@@ -158,7 +160,7 @@ pub(super) fn write(directory: &Path, contents: &Contents) -> Result<(), Trainer
         optimiser.extend(parameters.to_entries(&format!("{name}."), values)?);
     }
     let model = parameters.to_entries("", contents.values)?;
-    let files = [
+    let mut files = vec![
         (MODEL, safetensors(directory, &model)?),
         (CONFIG, json(&contents.model.config())),
         (TOKENIZER, contents.tokenizer.to_vec()),
@@ -166,6 +168,7 @@ pub(super) fn write(directory: &Path, contents: &Contents) -> Result<(), Trainer
         (STATE, json(contents.state)),
         (ARGUMENTS, json(contents.told)),
     ];
+    files.extend(contents.extras.iter().cloned());
     let draft = Draft::new(directory)?;
     let mut digests = BTreeMap::new();
     for (name, bytes) in &files {
@@ -199,8 +202,12 @@ impl ModelFiles {
     /// Reads a model; digests are verified where the directory has them.
     pub(super) fn load(directory: &Path, device: &Device) -> Result<Self, TrainerError> {
         let files = Files::open(directory)?;
-        let model = read_model(files.json(CONFIG)?).map_err(|problem| files.problem(CONFIG, &format!("cannot be used: {problem}")))?;
-        let values = files.values(MODEL, model.parameters(), "", device)?;
+        let model = read_model(files.json(CONFIG)?).map_err(|problem| files.problem(CONFIG, &problem))?;
+        let values = match files.digests {
+            Some(_) => files.values(MODEL, model.parameters(), "", device)?,
+            // Not of this trainer, or exported: it may lie in several files, or in half precision.
+            None => pretrained::trained_values(directory, &*model, device)?,
+        };
         Ok(Self { values, tokenizer: files.read(TOKENIZER)?, model })
     }
 }

@@ -1,12 +1,16 @@
 //! Data of a language model: text files or rows of texts, cut into splits, tokenised, and laid end to end as one stream of tokens each.
 
+use tokenizers::Tokenizer;
+
 use super::durable::Draft;
-use super::pace::bytes as bytes_of;
+use super::families::Keys;
+use super::pace::{bytes as bytes_of, portions};
 use super::preparation::{PARSE, Sources, TOKENISE, clean, normalized};
 use super::prepared::{Description, Split, Stream, TokenRows};
 use super::spelling::{END, encode, encode_telling, train_tokenizer, unknown};
 use super::splits::hold_out;
-use super::{DataProblem, Finding, TrainerError};
+use super::{DataProblem, Finding, TrainerError, pretrained};
+use crate::arguments::TokenizerSource;
 
 /// The texts of each split.
 struct Corpus {
@@ -30,19 +34,20 @@ pub(super) fn prepare(sources: &Sources, draft: &Draft) -> Result<Description, T
     sources.pace.stage("reading the texts", sources.bytes * PARSE);
     let Corpus { splits, form } = read(sources, &mut findings)?;
     let texts = splits.each_ref().map(|split| split.iter().map(String::as_str).collect::<Vec<_>>());
-    let tokenizer = train_tokenizer(&texts[0], sources.tokenizer, &sources.pace)?;
+    let source = source(sources, &texts[0])?;
+    let tokenizer = &source.tokenizer;
     sources.pace.stage("tokenising the texts", sources.bytes * TOKENISE);
     let (mut done, all) = (0, texts.iter().map(|texts| bytes_of(texts)).sum());
     let (mut bytes, mut tokens) = ([0; 3], [0; 3]);
     for (split, index) in Split::ALL.into_iter().zip(0..) {
         let texts: &[&str] = &texts[index];
-        let mut rows = encode_telling(&tokenizer, texts, &mut |bytes| {
+        let mut rows = source.encode(texts, &mut |bytes| {
             done += bytes;
             sources.pace.at(done, all);
         })?;
-        note_unknown(split, &rows, unknown(&tokenizer), &mut findings);
+        note_unknown(split, &rows, source.unknown, &mut findings);
         if form == Form::Rows {
-            rows.iter_mut().for_each(|row| row.push(END));
+            rows.iter_mut().for_each(|row| row.push(source.end));
         }
         tokens[index] = rows.iter().map(Vec::len).sum();
         bytes[index] = texts.iter().map(|text| text.len() as u64 + u64::from(form == Form::Rows)).sum();
@@ -67,20 +72,72 @@ pub(super) fn prepare(sources: &Sources, draft: &Draft) -> Result<Description, T
         "tokens",
         format!(
             "{} training, {} validation and {} test tokens ({}) out of a vocabulary of {vocab_size}",
-            tokens[0],
-            tokens[1],
-            tokens[2],
-            sources.tokenizer.kind.word()
+            tokens[0], tokens[1], tokens[2], source.word
         ),
     ));
-    // A running text has no beginning that training showed: a line's is the next best.
-    let line = encode(&tokenizer, &["\n"])?.concat();
-    let start = match (form, &line[..]) {
-        (Form::Running, [line]) if Some(*line) != unknown(&tokenizer) => *line,
-        _ => END,
-    };
+    let start = source.start(form)?;
     let rows = splits.each_ref().map(Vec::len);
-    Ok(Description { stream: Some(Stream { bytes, start, end: END }), ..sources.describe(rows, vocab_size, findings) })
+    Ok(Description { stream: Some(Stream { bytes, start, end: source.end }), ..sources.describe(rows, vocab_size, findings) })
+}
+
+/// A tokenizer with the tokens around texts.
+struct Source {
+    tokenizer: Tokenizer,
+    /// What it is called where tokens are counted.
+    word: &'static str,
+    /// What it puts for what it does not know.
+    unknown: Option<u32>,
+    /// What ends a text.
+    end: u32,
+    /// What stands before a text's first token, where the tokenizer comes from elsewhere.
+    start: Option<u32>,
+}
+
+/// The tokenizer that is asked for: trained on the training texts, or a pretrained model's with the tokens that its `config.json` names.
+fn source(sources: &Sources, texts: &[&str]) -> Result<Source, TrainerError> {
+    match sources.tokenizer {
+        TokenizerSource::Trained(arguments) => {
+            let tokenizer = train_tokenizer(texts, arguments, &sources.pace)?;
+            Ok(Source { word: arguments.kind.word(), unknown: unknown(&tokenizer), end: END, start: None, tokenizer })
+        }
+        TokenizerSource::Pretrained(directory) => {
+            let tokenizer = pretrained::tokenizer(directory, None)?;
+            let config = pretrained::config(directory)?;
+            let wrong = |message: String| TrainerError::model(directory, format!("`config.json` {message}"));
+            let end = Keys(&config).token("eos_token_id").map_err(wrong)?;
+            let end = end.ok_or_else(|| wrong("has no `eos_token_id`, the token that ends a text".to_owned()))?;
+            let start = Keys(&config).token("bos_token_id").map_err(wrong)?.unwrap_or(end);
+            Ok(Source { word: "the pretrained model's", unknown: pretrained::unknown_token(&tokenizer), end, start: Some(start), tokenizer })
+        }
+    }
+}
+
+impl Source {
+    /// The token ids of each text, with what a pretrained tokenizer puts before and after it.
+    fn encode(&self, texts: &[&str], told: &mut dyn FnMut(usize)) -> Result<Vec<Vec<u32>>, TrainerError> {
+        if self.start.is_none() {
+            return encode_telling(&self.tokenizer, texts, told);
+        }
+        let mut ids = Vec::with_capacity(texts.len());
+        for portion in portions(texts) {
+            let encodings = self.tokenizer.encode_batch_fast(portion.to_vec(), true).map_err(TrainerError::tokenizer)?;
+            ids.extend(encodings.iter().map(|encoding| encoding.get_ids().to_vec()));
+            told(bytes_of(portion));
+        }
+        Ok(ids)
+    }
+
+    /// What stands before a text's first token. A running text has no beginning that training showed: a line's is the next best.
+    fn start(&self, form: Form) -> Result<u32, TrainerError> {
+        if let Some(start) = self.start {
+            return Ok(start);
+        }
+        let line = encode(&self.tokenizer, &["\n"])?.concat();
+        Ok(match (form, &line[..]) {
+            (Form::Running, [line]) if Some(*line) != self.unknown => *line,
+            _ => END,
+        })
+    }
 }
 
 /// Reads and tidies every file and cuts the splits.

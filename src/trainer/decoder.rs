@@ -1,105 +1,73 @@
-//! The language model: a causal pre-norm transformer with the layout, names and files of GPT-2.
+//! The language model: a causal pre-norm transformer of any family.
+
+mod architecture;
+
+use std::sync::Arc;
 
 use burn::tensor::Tensor;
-use serde::{Deserialize, Serialize};
 
 use super::batch::Layout;
-use super::layers::{Cache, CausalAttention, Embedding, LayerNorm, Linear, Pass, Rows, embed, table_cross_entropy};
-use super::parameters::{Parameters, Role, Slot};
-use crate::arguments::{Activation, ModelArguments};
+use super::families::decoders::{Build, HEAD};
+use super::layers::{
+    Angles, Cache, CausalAttention, Embedding, GatedFeed, Inputs, LayerNorm, Linear, Pass, RmsNorm, Rows, embed, table_cross_entropy,
+};
+use super::parameters::{Parameters, Part, Role, Slot};
+use crate::arguments::Activation;
 
-/// The shape of a decoder as `config.json` says it: GPT-2's keys, so that `transformers.GPT2LMHeadModel` reads the same directory.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Architecture {
-    architectures: Vec<String>,
-    model_type: String,
-    pub(super) vocab_size: usize,
-    /// Tokens of a window.
-    pub(super) n_positions: usize,
-    n_embd: usize,
-    n_layer: usize,
-    n_head: usize,
-    n_inner: usize,
-    activation_function: Activation,
-    resid_pdrop: f64,
-    embd_pdrop: f64,
-    attn_pdrop: f64,
-    layer_norm_epsilon: f64,
-    tie_word_embeddings: bool,
-    /// What stands before a text's first token.
-    pub(super) bos_token_id: u32,
-    /// What ends a text.
-    pub(super) eos_token_id: u32,
-}
-
-/// What `config.json` calls it.
-pub(super) const MODEL_TYPE: &str = "gpt2";
-
-impl Architecture {
-    /// The shape that the arguments ask for, for a tokenizer, the data's length of windows and the tokens around texts.
-    pub(super) fn new(arguments: &ModelArguments, vocab_size: usize, max_length: usize, start: u32, end: u32) -> Self {
-        Self {
-            architectures: vec!["GPT2LMHeadModel".to_owned()],
-            model_type: MODEL_TYPE.to_owned(),
-            vocab_size,
-            n_positions: arguments.max_length.unwrap_or(max_length),
-            n_embd: arguments.hidden_size,
-            n_layer: arguments.num_layers,
-            n_head: arguments.num_heads,
-            n_inner: arguments.intermediate_size(),
-            activation_function: arguments.activation,
-            resid_pdrop: arguments.dropout,
-            embd_pdrop: arguments.dropout,
-            attn_pdrop: arguments.attention_dropout,
-            layer_norm_epsilon: 1e-5,
-            tie_word_embeddings: arguments.tie_word_embeddings.unwrap_or(true),
-            bos_token_id: start,
-            eos_token_id: end,
-        }
-    }
-
-    /// Why this is not a model this trainer can run, if it is not.
-    pub(super) fn problem(&self) -> Option<String> {
-        let sizes = [self.vocab_size, self.n_positions, self.n_embd, self.n_head];
-        let sound = !sizes.contains(&0) && self.n_embd.is_multiple_of(self.n_head) && self.bos_token_id < u32::try_from(self.vocab_size).ok()?;
-        (!sound).then(|| "it does not describe a model".to_owned())
-    }
-}
+pub(super) use architecture::Architecture;
 
 /// The decoder laid out over a parameter list.
 pub(super) struct Decoder {
     words: Embedding,
-    positions: Embedding,
+    /// Where positions are learnt.
+    positions: Option<Embedding>,
     layers: Vec<Layer>,
-    norm: LayerNorm,
+    norm: Norm,
     /// The output's own table, where it does not share the words'.
     head: Option<Slot>,
     dropout: f64,
+    /// How fast each pair of a head turns, where positions are rotated.
+    speeds: Option<Vec<f64>>,
 }
 
 struct Layer {
-    attention_norm: LayerNorm,
+    attention_norm: Norm,
     attention: CausalAttention,
-    feed_forward_norm: LayerNorm,
-    inner: Linear,
-    outer: Linear,
-    activation: Activation,
+    feed_forward_norm: Norm,
+    feed: Feed,
     dropout: f64,
+}
+
+enum Norm {
+    Layer(LayerNorm),
+    Rms(RmsNorm),
+}
+
+/// The feed-forward part.
+enum Feed {
+    Plain { inner: Linear, outer: Linear, activation: Activation },
+    Gated(GatedFeed),
 }
 
 impl Decoder {
     /// The model and the list of its parameters.
     pub(super) fn new(architecture: &Architecture) -> (Self, Parameters) {
-        let (width, vocabulary) = (architecture.n_embd, architecture.vocab_size);
-        let mut parameters = Parameters::default();
+        let (shape, family) = (&architecture.shape, architecture.family);
+        let mut parameters = Parameters::new(shape.deviation);
         let list = &mut parameters;
+        let name = |name: &str| format!("{}{name}", family.prefix);
+        let learnt = family.build == Build::Gpt;
         let decoder = Self {
-            words: Embedding::new(list, "transformer.wte", vocabulary, width),
-            positions: Embedding::new(list, "transformer.wpe", architecture.n_positions, width),
-            layers: (0..architecture.n_layer).map(|number| Layer::new(list, &format!("transformer.h.{number}"), architecture)).collect(),
-            norm: LayerNorm::new(list, "transformer.ln_f", width, architecture.layer_norm_epsilon),
-            head: (!architecture.tie_word_embeddings).then(|| list.add("lm_head.weight".to_owned(), [vocabulary, width], Role::Table)),
-            dropout: architecture.embd_pdrop,
+            words: Embedding::new(list, &name(family.names.words), shape.vocabulary, shape.width),
+            positions: learnt.then(|| Embedding::new(list, &name(family.names.positions), shape.positions, shape.width)),
+            layers: (0..shape.layers).map(|number| Layer::new(list, &name(&format!("{}.{number}", family.names.layer)), architecture)).collect(),
+            norm: Norm::new(list, &name(family.names.last_norm), architecture),
+            head: (!shape.tied).then(|| {
+                list.begin(Part::Labels);
+                list.add(HEAD.to_owned(), [shape.vocabulary, shape.width], Role::Table)
+            }),
+            dropout: shape.embedding_dropout,
+            speeds: (!learnt).then(|| shape.rope.speeds(shape.size / 2)),
         };
         (decoder, parameters)
     }
@@ -116,12 +84,13 @@ impl Decoder {
 
     /// What the tokens say of those after them, `[tokens, width]`.
     fn read(&self, pass: &Pass, tokens: &[u32], length: usize) -> Rows {
-        let places = (0..tokens.len()).filter_map(|token| u32::try_from(token % length).ok()).collect();
+        let places: Vec<usize> = (0..tokens.len()).map(|token| token % length).collect();
         let layout = Layout::even(tokens.len() / length, length);
-        let mut x = pass.dropout(self.embed(pass, tokens, places), self.dropout);
+        let angles = self.angles(&places);
+        let mut x = pass.dropout(self.embed(pass, tokens, &places), self.dropout);
         for layer in &self.layers {
             let read = layer.attention_norm.forward(pass, x.clone());
-            let attended = layer.attention.residual(pass, x, read, &layout, layer.dropout);
+            let attended = layer.attention.residual(pass, x, &read, &layout, angles.as_ref(), layer.dropout);
             x = layer.finish(pass, attended);
         }
         self.norm.forward(pass, x)
@@ -130,19 +99,36 @@ impl Decoder {
     /// The logits of the token after the last of `tokens`, which follow those that `cache` remembers in one text: `[1, vocabulary]`.
     pub(super) fn extend(&self, pass: &Pass, tokens: &[u32], cache: &mut Cache) -> Tensor<2> {
         let seen = cache.seen();
-        let places = (seen..seen + tokens.len()).filter_map(|place| u32::try_from(place).ok()).collect();
-        let mut x = self.embed(pass, tokens, places);
+        let places: Vec<usize> = (seen..seen + tokens.len()).collect();
+        let angles = self.angles(&places);
+        let mut x = self.embed(pass, tokens, &places);
         for (number, layer) in self.layers.iter().enumerate() {
             let read = layer.attention_norm.forward(pass, x.clone());
-            x = layer.finish(pass, layer.attention.extend(pass, x, read, cache, number));
+            x = layer.finish(pass, layer.attention.extend(pass, x, &read, angles.as_ref(), cache, number));
         }
         let last = x.dims()[0] - 1;
         self.norm.forward(pass, x.narrow(0, last, 1)).matmul(self.table(pass).transpose())
     }
 
-    /// Token and position vectors summed, `[tokens, width]`.
-    fn embed(&self, pass: &Pass, tokens: &[u32], places: Vec<u32>) -> Rows {
-        embed(pass, [(&self.words, tokens.into()), (&self.positions, places.into())])
+    /// Token vectors, with those of positions where they are learnt, `[tokens, width]`.
+    fn embed(&self, pass: &Pass, tokens: &[u32], places: &[usize]) -> Rows {
+        match &self.positions {
+            Some(positions) => {
+                let places: Vec<u32> = places.iter().filter_map(|place| u32::try_from(*place).ok()).collect();
+                embed(pass, [(&self.words, tokens.into()), (positions, places.into())])
+            }
+            None => embed(pass, [(&self.words, tokens.into())]),
+        }
+    }
+
+    /// How far heads at these places are turned, where they are.
+    fn angles(&self, places: &[usize]) -> Option<Angles> {
+        let speeds = self.speeds.as_ref()?;
+        #[expect(clippy::cast_precision_loss, reason = "a place in a text")]
+        let turn = |place: &usize| -> Vec<f64> { speeds.iter().map(|speed| *place as f64 * speed).collect() };
+        #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
+        let row = |angles: Vec<f64>| -> Vec<f32> { angles.iter().map(|a| a.cos() as f32).chain(angles.iter().map(|a| a.sin() as f32)).collect() };
+        Some(Arc::from(places.iter().flat_map(|place| row(turn(place))).collect::<Vec<f32>>()))
     }
 
     /// The vectors that tokens are told by, `[vocabulary, width]`.
@@ -151,25 +137,73 @@ impl Decoder {
     }
 }
 
+impl Norm {
+    fn new(list: &mut Parameters, name: &str, architecture: &Architecture) -> Self {
+        let shape = &architecture.shape;
+        match architecture.family.build {
+            Build::Gpt => Self::Layer(LayerNorm::new(list, name, shape.width, shape.epsilon)),
+            Build::Llama { .. } => Self::Rms(RmsNorm::new(list, name, shape.width, shape.epsilon)),
+        }
+    }
+
+    fn forward(&self, pass: &Pass, x: Rows) -> Rows {
+        match self {
+            Self::Layer(norm) => norm.forward(pass, x),
+            Self::Rms(norm) => norm.forward(pass, x),
+        }
+    }
+}
+
 impl Layer {
     fn new(list: &mut Parameters, name: &str, architecture: &Architecture) -> Self {
-        let (width, inner, epsilon) = (architecture.n_embd, architecture.n_inner, architecture.layer_norm_epsilon);
+        let (shape, names, build) = (&architecture.shape, &architecture.family.names, architecture.family.build);
+        let name = |part: &str| format!("{name}.{part}");
         // GPT-2: what is added to the residual stream starts smaller by the root of how often that happens.
-        let (inward, outward) = (Role::Kernel { additions: 1 }, Role::Kernel { additions: 2 * architecture.n_layer });
+        let (inward, outward) = match build {
+            Build::Gpt => (Role::Kernel { additions: 1 }, Role::Kernel { additions: 2 * shape.layers }),
+            Build::Llama { .. } => (Role::Weight, Role::Weight),
+        };
+        let [input_bias, output_bias, feed_bias] = shape.biases;
+        let (queries, keys) = (shape.heads * shape.size, shape.groups * shape.size);
+        let mut input = |part: &str, width: usize| Linear::biased(list, &name(part), [shape.width, width], inward, input_bias);
+        let inputs = match names.inputs {
+            [query, key, value] => Inputs::Apart([input(query, queries), input(key, keys), input(value, keys)]),
+            joint => Inputs::Joint(input(joint[0], queries + 2 * keys)),
+        };
         Self {
-            attention_norm: LayerNorm::new(list, &format!("{name}.ln_1"), width, epsilon),
-            attention: CausalAttention::new(list, &format!("{name}.attn"), width, architecture.n_head, architecture.attn_pdrop, inward, outward),
-            feed_forward_norm: LayerNorm::new(list, &format!("{name}.ln_2"), width, epsilon),
-            inner: Linear::with_role(list, &format!("{name}.mlp.c_fc"), width, inner, inward),
-            outer: Linear::with_role(list, &format!("{name}.mlp.c_proj"), inner, width, outward),
-            activation: architecture.activation_function,
-            dropout: architecture.resid_pdrop,
+            attention_norm: Norm::new(list, &name(names.attention_norm), architecture),
+            attention: CausalAttention {
+                inputs,
+                output: Linear::biased(list, &name(names.output), [queries, shape.width], outward, output_bias),
+                heads: shape.heads,
+                groups: shape.groups,
+                size: shape.size,
+                dropout: shape.attention_dropout,
+            },
+            feed_forward_norm: Norm::new(list, &name(names.feed_forward_norm), architecture),
+            feed: match names.inner {
+                [gate, beside] => Feed::Gated(GatedFeed {
+                    gate: Linear::biased(list, &name(gate), [shape.width, shape.inner], inward, feed_bias),
+                    beside: Linear::biased(list, &name(beside), [shape.width, shape.inner], inward, feed_bias),
+                    outer: Linear::biased(list, &name(names.outer), [shape.inner, shape.width], outward, feed_bias),
+                    activation: shape.activation,
+                }),
+                inner => Feed::Plain {
+                    inner: Linear::biased(list, &name(inner[0]), [shape.width, shape.inner], inward, feed_bias),
+                    outer: Linear::biased(list, &name(names.outer), [shape.inner, shape.width], outward, feed_bias),
+                    activation: shape.activation,
+                },
+            },
+            dropout: shape.dropout,
         }
     }
 
     /// The second part of a layer; each part adds to what it reads after a norm.
     fn finish(&self, pass: &Pass, x: Rows) -> Rows {
-        let inner = self.inner.activated(pass, self.feed_forward_norm.forward(pass, x.clone()), self.activation);
-        self.outer.residual(pass, x, inner, self.dropout)
+        let read = self.feed_forward_norm.forward(pass, x.clone());
+        match &self.feed {
+            Feed::Plain { inner, outer, activation } => outer.residual(pass, x, inner.activated(pass, read, *activation), self.dropout),
+            Feed::Gated(feed) => feed.residual(pass, x, read, self.dropout),
+        }
     }
 }

@@ -1,93 +1,35 @@
-//! The text classifier: a pre-norm transformer encoder, pooled, with one linear head.
+//! The text classifier: a transformer encoder of any family, a text's vector, and a head.
 
-use std::collections::BTreeMap;
+mod architecture;
 
-use burn::tensor::Tensor;
-use serde::{Deserialize, Serialize};
+use burn::tensor::{Tensor, activation};
 
 use super::batch::{Batch, Layout};
-use super::layers::{Attention, Embedding, LayerNorm, Linear, Pass, Rows, embed};
-use super::parameters::Parameters;
-use super::vocabulary::PADDING;
-use crate::arguments::{Activation, ModelArguments, Pooling};
+use super::families::encoders::{Bend, Order};
+use super::layers::{Attention, Embedding, LayerNorm, Linear, Pass, Rows, embed, tanh};
+use super::parameters::{Parameters, Part};
+use crate::arguments::{Activation, Pooling};
 
-/// The shape of a classifier as `config.json` says it, under Hugging Face's keys.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Architecture {
-    architectures: Vec<String>,
-    model_type: String,
-    hidden_size: usize,
-    num_hidden_layers: usize,
-    num_attention_heads: usize,
-    intermediate_size: usize,
-    hidden_dropout_prob: f64,
-    attention_probs_dropout_prob: f64,
-    hidden_act: Activation,
-    pooling: Pooling,
-    pub(super) max_position_embeddings: usize,
-    vocab_size: usize,
-    layer_norm_eps: f64,
-    pad_token_id: u32,
-    id2label: BTreeMap<usize, String>,
-    label2id: BTreeMap<String, usize>,
-}
-
-/// Added to variances, as in BERT.
-const LAYER_NORM_EPSILON: f64 = 1e-12;
-
-/// What `config.json` calls it.
-pub(super) const MODEL_TYPE: &str = "hpsearch-encoder";
-
-impl Architecture {
-    /// The shape that the arguments ask for, for a tokenizer, labels and longest row.
-    pub(super) fn new(arguments: &ModelArguments, labels: &[String], vocab_size: usize, max_length: usize) -> Self {
-        Self {
-            architectures: vec!["HpsearchEncoderForSequenceClassification".to_owned()],
-            model_type: MODEL_TYPE.to_owned(),
-            hidden_size: arguments.hidden_size,
-            num_hidden_layers: arguments.num_layers,
-            num_attention_heads: arguments.num_heads,
-            intermediate_size: arguments.intermediate_size(),
-            hidden_dropout_prob: arguments.dropout,
-            attention_probs_dropout_prob: arguments.attention_dropout,
-            hidden_act: arguments.activation,
-            pooling: arguments.pooling.unwrap_or(Pooling::Mean),
-            max_position_embeddings: arguments.max_length.unwrap_or(max_length),
-            vocab_size,
-            layer_norm_eps: LAYER_NORM_EPSILON,
-            pad_token_id: PADDING,
-            id2label: labels.iter().cloned().enumerate().collect(),
-            label2id: labels.iter().cloned().enumerate().map(|(id, label)| (label, id)).collect(),
-        }
-    }
-
-    /// Why this is not a model this trainer can run, if it is not.
-    pub(super) fn problem(&self) -> Option<String> {
-        if self.num_attention_heads == 0 || !self.hidden_size.is_multiple_of(self.num_attention_heads) || self.id2label.is_empty() {
-            return Some("config.json does not describe a model".to_owned());
-        }
-        None
-    }
-
-    /// The labels in the order of their ids.
-    pub(super) fn labels(&self) -> Vec<String> {
-        self.id2label.values().cloned().collect()
-    }
-}
+pub(super) use architecture::Architecture;
 
 /// The classifier laid out over a parameter list.
 pub(super) struct Encoder {
     words: Embedding,
     positions: Embedding,
+    types: Option<Embedding>,
+    /// Of embeddings, where norms follow their parts.
+    embedding_norm: Option<LayerNorm>,
     layers: Vec<Layer>,
-    norm: LayerNorm,
-    classifier: Linear,
+    /// After the layers, where norms precede their parts.
+    norm: Option<LayerNorm>,
+    head: Head,
     dropout: f64,
+    first_position: usize,
     pooling: Pooling,
 }
 
 struct Layer {
+    order: Order,
     attention_norm: LayerNorm,
     attention: Attention,
     feed_forward_norm: LayerNorm,
@@ -95,22 +37,35 @@ struct Layer {
     outer: Linear,
     activation: Activation,
     dropout: f64,
+    attended_dropout: f64,
+}
+
+/// From a text's vector to its logits.
+struct Head {
+    dense: Option<(Linear, Bend, f64)>,
+    out: Linear,
+    dropout: f64,
 }
 
 impl Encoder {
     /// The model and the list of its parameters.
     pub(super) fn new(architecture: &Architecture) -> (Self, Parameters) {
-        let (width, dropout) = (architecture.hidden_size, architecture.hidden_dropout_prob);
-        let mut parameters = Parameters::default();
+        let (shape, names, prefix) = (&architecture.shape, &architecture.family.names, architecture.family.prefix);
+        let mut parameters = Parameters::new(shape.deviation);
         let list = &mut parameters;
+        let name = |name: &str| format!("{prefix}{name}");
+        let post = architecture.family.order == Order::Post;
         let encoder = Self {
-            words: Embedding::new(list, "embeddings.word_embeddings", architecture.vocab_size, width),
-            positions: Embedding::new(list, "embeddings.position_embeddings", architecture.max_position_embeddings, width),
-            layers: (0..architecture.num_hidden_layers).map(|number| Layer::new(list, &format!("encoder.layer.{number}"), architecture)).collect(),
-            norm: LayerNorm::new(list, "encoder.norm", width, LAYER_NORM_EPSILON),
-            classifier: Linear::new(list, "classifier", width, architecture.id2label.len()),
-            dropout,
-            pooling: architecture.pooling,
+            words: Embedding::new(list, &name(names.words), shape.vocabulary, shape.width),
+            positions: Embedding::new(list, &name(names.positions), shape.positions, shape.width),
+            types: (shape.types > 0).then(|| Embedding::new(list, &name(names.types), shape.types, shape.width)),
+            embedding_norm: post.then(|| LayerNorm::new(list, &name(names.embedding_norm), shape.width, shape.epsilon)),
+            layers: (0..shape.layers).map(|number| Layer::new(list, &format!("{prefix}{}.{number}", names.layer), architecture)).collect(),
+            norm: (!post).then(|| LayerNorm::new(list, &name(names.last_norm), shape.width, shape.epsilon)),
+            head: Head::new(list, architecture),
+            dropout: shape.dropout,
+            first_position: shape.first_position,
+            pooling: shape.pooling,
         };
         (encoder, parameters)
     }
@@ -122,13 +77,25 @@ impl Encoder {
         for layer in &self.layers {
             x = layer.forward(pass, x, &layout);
         }
-        let pooled = self.pool(pass, batch, self.norm.forward(pass, x));
-        self.classifier.forward(pass, pass.dropout(pooled, self.dropout))
+        let x = match &self.norm {
+            Some(norm) => norm.forward(pass, x),
+            None => x,
+        };
+        self.head.forward(pass, self.pool(pass, batch, x))
     }
 
-    /// Token and position vectors summed, `[tokens, width]`.
+    /// Token, position and segment vectors summed, `[tokens, width]`.
     fn embed(&self, pass: &Pass, batch: &Batch) -> Rows {
-        embed(pass, [(&self.words, batch.ids()), (&self.positions, batch.places())])
+        let (ids, places) = (batch.ids(), batch.places(self.first_position));
+        let sum = match &self.types {
+            // Every text is of the first segment.
+            Some(types) => embed(pass, [(&self.words, ids.clone()), (&self.positions, places), (types, vec![0; ids.len()].into())]),
+            None => embed(pass, [(&self.words, ids), (&self.positions, places)]),
+        };
+        match &self.embedding_norm {
+            Some(norm) => norm.forward(pass, sum),
+            None => sum,
+        }
     }
 
     /// One vector per text, `[texts, width]`.
@@ -142,29 +109,70 @@ impl Encoder {
 
 impl Layer {
     fn new(list: &mut Parameters, name: &str, architecture: &Architecture) -> Self {
-        let width = architecture.hidden_size;
+        let (shape, names, order) = (&architecture.shape, &architecture.family.names, architecture.family.order);
+        let name = |part: &str| format!("{name}.{part}");
+        let norm = |list: &mut Parameters, part: &str| LayerNorm::new(list, &name(part), shape.width, shape.epsilon);
+        let parts = [names.query, names.key, names.value, names.output].map(name);
         Self {
-            attention_norm: LayerNorm::new(list, &format!("{name}.attention_norm"), width, LAYER_NORM_EPSILON),
-            attention: Attention::new(
-                list,
-                &format!("{name}.attention"),
-                width,
-                architecture.num_attention_heads,
-                architecture.attention_probs_dropout_prob,
-            ),
-            feed_forward_norm: LayerNorm::new(list, &format!("{name}.feed_forward_norm"), width, LAYER_NORM_EPSILON),
-            inner: Linear::new(list, &format!("{name}.feed_forward.inner"), width, architecture.intermediate_size),
-            outer: Linear::new(list, &format!("{name}.feed_forward.outer"), architecture.intermediate_size, width),
-            activation: architecture.hidden_act,
-            dropout: architecture.hidden_dropout_prob,
+            order,
+            attention_norm: norm(list, names.attention_norm),
+            attention: Attention::new(list, &parts, shape.width, shape.heads, shape.attention_dropout),
+            feed_forward_norm: norm(list, names.outer_norm),
+            inner: Linear::new(list, &name(names.inner), shape.width, shape.inner),
+            outer: Linear::new(list, &name(names.outer), shape.inner, shape.width),
+            activation: shape.activation,
+            dropout: shape.dropout,
+            attended_dropout: if architecture.family.keys.attended_dropout { shape.dropout } else { 0.0 },
         }
     }
 
-    /// Pre-norm: each part adds to what it reads (Xiong et al. 2020), which trains from scratch without a long warm-up.
+    /// Each part adds to what it reads. With norms first, training from nothing needs no long warm-up.
     fn forward(&self, pass: &Pass, x: Rows, layout: &Layout) -> Rows {
-        let read = self.attention_norm.forward(pass, x.clone());
-        let x = self.attention.residual(pass, x, &read, layout, self.dropout);
-        let inner = self.inner.activated(pass, self.feed_forward_norm.forward(pass, x.clone()), self.activation);
+        match self.order {
+            Order::Pre => {
+                let read = self.attention_norm.forward(pass, x.clone());
+                let x = self.attention.residual(pass, x, &read, layout, self.attended_dropout);
+                let read = self.feed_forward_norm.forward(pass, x.clone());
+                self.feed(pass, x, read)
+            }
+            Order::Post => {
+                let attended = self.attention.residual(pass, x.clone(), &x, layout, self.attended_dropout);
+                let x = self.attention_norm.forward(pass, attended);
+                self.feed_forward_norm.forward(pass, self.feed(pass, x.clone(), x))
+            }
+        }
+    }
+
+    /// `x` plus what the feed-forward part makes of `read`.
+    fn feed(&self, pass: &Pass, x: Rows, read: Rows) -> Rows {
+        let inner = self.inner.activated(pass, read, self.activation);
         self.outer.residual(pass, x, inner, self.dropout)
+    }
+}
+
+impl Head {
+    fn new(list: &mut Parameters, architecture: &Architecture) -> Self {
+        let (shape, head) = (&architecture.shape, &architecture.family.head);
+        list.begin(Part::Head);
+        let dense = head.dense.map(|dense| {
+            let dropout = if dense.dropped { shape.head_dropout } else { 0.0 };
+            (Linear::new(list, dense.name, shape.width, shape.width), dense.bend, dropout)
+        });
+        list.begin(Part::Labels);
+        Self { dense, out: Linear::new(list, head.out, shape.width, shape.labels.len()), dropout: shape.head_dropout }
+    }
+
+    fn forward(&self, pass: &Pass, x: Rows) -> Rows {
+        let x = match &self.dense {
+            None => x,
+            Some((dense, bend, dropout)) => {
+                let x = dense.forward(pass, pass.dropout(x, *dropout));
+                match bend {
+                    Bend::Tanh => tanh(x),
+                    Bend::Relu => activation::relu(x),
+                }
+            }
+        };
+        self.out.forward(pass, pass.dropout(x, self.dropout))
     }
 }

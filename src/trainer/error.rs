@@ -37,6 +37,14 @@ pub enum TrainerError {
         /// What is wrong, with the file's name.
         message: String,
     },
+    /// A pretrained model cannot be started from.
+    #[error("model `{}`: {message}", directory.display())]
+    Model {
+        /// The model's directory.
+        directory: PathBuf,
+        /// What is wrong, with the file's or tensor's name.
+        message: String,
+    },
     /// A file could not be read or written.
     #[error("cannot {action} `{}`", path.display())]
     Io {
@@ -65,6 +73,10 @@ impl TrainerError {
 
     pub(super) fn checkpoint(directory: &Path, message: impl Into<String>) -> Self {
         Self::Checkpoint { directory: directory.to_owned(), message: message.into() }
+    }
+
+    pub(super) fn model(directory: &Path, message: impl Into<String>) -> Self {
+        Self::Model { directory: directory.to_owned(), message: message.into() }
     }
 
     pub(super) fn tokenizer(error: impl fmt::Display) -> Self {

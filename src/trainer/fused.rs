@@ -8,19 +8,13 @@ mod attention;
 mod cross_entropy;
 mod curve;
 mod dropout;
-// For the Llama family of models: part of the product once a layer uses it.
-#[cfg(test)]
 mod gate;
 mod lanes;
 mod layer_norm;
 mod linear;
 mod lookup;
 mod products;
-// For the Llama family of models: part of the product once a layer uses it.
-#[cfg(test)]
 mod rms_norm;
-// For the Llama family of models: part of the product once a layer uses it.
-#[cfg(test)]
 mod rotary;
 mod steps;
 #[cfg(test)]
@@ -42,15 +36,12 @@ pub(super) use attention::{Attention, Sight};
 pub(super) use cross_entropy::{CrossEntropy, TableCrossEntropy, row_losses};
 pub(super) use curve::Curve;
 pub(super) use dropout::{Dropout, Mask};
-#[cfg(test)]
-use gate::SwiGlu;
+pub(super) use gate::SwiGlu;
 pub(super) use layer_norm::LayerNorm;
 pub(super) use linear::{Linear, ResidualLinear, SideBySide};
 pub(super) use lookup::Lookup;
-#[cfg(test)]
-use rms_norm::RmsNorm;
-#[cfg(test)]
-use rotary::Rotary;
+pub(super) use rms_norm::RmsNorm;
+pub(super) use rotary::Rotary;
 pub(super) use steps::{AdamW, adamw, sgd, squares};
 
 /// A differentiable function of `N` matrices, computed on slices in row-major order.

@@ -11,7 +11,7 @@ use super::dice::{Dice, key};
 use super::language_modeling::LanguageModel;
 use super::layers::{Cache, Pass};
 use super::parameters::{Values, host};
-use super::spelling::{self, encode};
+use super::spelling;
 use super::{TrainerError, device};
 
 /// How tokens are drawn.
@@ -50,8 +50,11 @@ pub fn generate(directory: &Path, prompt: &str, sampling: &Sampling, device: &st
     let Ok(model) = model.downcast::<LanguageModel>() else {
         return Err(TrainerError::checkpoint(directory, "it is a classifier and writes no text: `hpsearch predict` uses it"));
     };
-    let tokenizer = Tokenizer::from_bytes(&files.tokenizer).map_err(TrainerError::tokenizer)?;
-    let (prompt, never) = (encode(&tokenizer, &[prompt])?.concat(), spelling::unknown(&tokenizer));
+    let mut tokenizer = Tokenizer::from_bytes(&files.tokenizer).map_err(TrainerError::tokenizer)?;
+    // A pretrained model's may cut and fill what it reads.
+    tokenizer.with_padding(None);
+    tokenizer.with_truncation(None).map_err(TrainerError::tokenizer)?;
+    let (prompt, never) = (tokenizer.encode_fast(prompt, true).map_err(TrainerError::tokenizer)?.get_ids().to_vec(), spelling::unknown(&tokenizer));
     let mut generated = Generated { tokens: 0, unknown: prompt.iter().filter(|token| Some(**token) == never).count() };
     let mut writer = Writer::new(&model, &files.values, &device, prompt);
     let mut pieces = tokenizer.decode_stream(true);
@@ -62,7 +65,7 @@ pub fn generate(directory: &Path, prompt: &str, sampling: &Sampling, device: &st
             *logit = f32::NEG_INFINITY;
         }
         let token = draw(&logits, sampling, number as u64);
-        if token == model.architecture.eos_token_id {
+        if token == model.architecture.shape.end {
             break;
         }
         generated.tokens += 1;
@@ -91,9 +94,9 @@ impl<'a> Writer<'a> {
     pub(super) fn new(model: &'a LanguageModel, values: &'a Values, device: &'a Device, tokens: Vec<u32>) -> Self {
         let mut tokens = tokens;
         if tokens.is_empty() {
-            tokens.push(model.architecture.bos_token_id);
+            tokens.push(model.architecture.shape.start);
         }
-        let window = tokens.split_off(tokens.len().saturating_sub(model.architecture.n_positions));
+        let window = tokens.split_off(tokens.len().saturating_sub(model.architecture.shape.positions));
         Self { model, values, device, window, cache: Cache::default() }
     }
 
@@ -107,7 +110,7 @@ impl<'a> Writer<'a> {
     /// Adds a token. A full window slides by an eighth: positions are learnt, so whatever stays is read again at its new place, and by
     /// sliding further than needed that happens rarely.
     pub(super) fn push(&mut self, token: u32) {
-        let longest = self.model.architecture.n_positions;
+        let longest = self.model.architecture.shape.positions;
         if self.window.len() >= longest {
             self.window.drain(..longest.div_ceil(8));
             self.cache = Cache::default();

@@ -1,4 +1,4 @@
-//! Data of a classifier: rows with labels, checked, cut into splits and tokenised.
+//! Data of encoders: rows with labels, checked, cut into splits and tokenised.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -8,22 +8,35 @@ use super::preparation::{PARSE, Sources, TOKENISE, clean};
 use super::prepared::{Description, Split, TokenRows};
 use super::splits::hold_out;
 use super::table_file::Row;
-use super::vocabulary::{UNKNOWN, encode, train_tokenizer};
-use super::{DataProblem, Finding, TrainerError};
-use crate::arguments::DataArguments;
+use super::targets::Targets;
+use super::vocabulary::{UNKNOWN, about, encode, train_tokenizer};
+use super::{DataProblem, Finding, TrainerError, pretrained};
+use crate::arguments::{TaskKind, TokenizerSource};
 
 /// Labelled rows, tokenised and written to `draft`.
-pub(super) fn prepare(sources: &Sources, draft: &Draft) -> Result<Description, TrainerError> {
+pub(super) fn prepare(sources: &Sources, kind: TaskKind, draft: &Draft) -> Result<Description, TrainerError> {
     let data = sources.data;
     let mut findings = Vec::new();
     sources.pace.stage("reading the rows", sources.bytes * PARSE);
-    let splits = split(sources, &mut findings)?;
-    let labels = labels(&splits, data)?;
+    let splits = split(sources, kind, &mut findings)?;
+    let targets = Targets::of(kind, &splits, data)?;
     note_overlap(&splits, &mut findings);
-    note_counts(&splits, &labels, &mut findings);
+    targets.note(&splits, &mut findings);
 
-    let train_texts = texts(&splits[0]);
-    let trained = train_tokenizer(&train_texts, sources.tokenizer, data.max_length, &sources.pace)?;
+    let (trained, unknown) = match sources.tokenizer {
+        TokenizerSource::Trained(arguments) => {
+            let trained = train_tokenizer(&texts(&splits[0]), arguments, data.max_length, &sources.pace)?;
+            for (name, bytes) in about(data.max_length) {
+                draft.write(name, &bytes)?;
+            }
+            (trained, Some(UNKNOWN))
+        }
+        TokenizerSource::Pretrained(directory) => {
+            let tokenizer = pretrained::tokenizer(directory, Some(data.max_length))?;
+            let unknown = pretrained::unknown_token(&tokenizer);
+            (tokenizer, unknown)
+        }
+    };
     sources.pace.stage("tokenising the texts", sources.bytes * TOKENISE);
     let (mut done, all) = (0, splits.iter().map(|rows| bytes(&texts(rows))).sum());
     for (split, rows) in Split::ALL.into_iter().zip(&splits) {
@@ -33,33 +46,38 @@ pub(super) fn prepare(sources: &Sources, draft: &Draft) -> Result<Description, T
             done += bytes(portion);
             sources.pace.at(done, all);
         }
-        note_tokens(split, &ids, data.max_length, &mut findings);
+        note_tokens(split, &ids, data.max_length, unknown, &mut findings);
+        if let Some((_, row)) = ids.iter().zip(rows).find(|(ids, _)| ids.is_empty()) {
+            let message = format!("the tokenizer makes nothing of the {} text `{}`", split.name(), row.text);
+            return Err(DataProblem::new(&data.train, Some(row.line), message).with_help("take the row out").into());
+        }
         let tokens: usize = ids.iter().map(Vec::len).sum();
         if u32::try_from(tokens).is_err() {
             return Err(DataProblem::new(&data.train, None, format!("{tokens} tokens are more than 2^32"))
                 .with_help("give fewer rows, or a smaller `max_length`")
                 .into());
         }
-        let label = |row: &Row| labels.iter().position(|label| *label == row.label).and_then(|id| u32::try_from(id).ok());
-        let encoded: Vec<_> = ids.into_iter().zip(rows).filter_map(|(ids, row)| Some((ids, label(row)?))).collect();
+        let encoded: Vec<_> = ids.into_iter().zip(rows).filter_map(|(ids, row)| Some((ids, targets.encode(row)?))).collect();
         draft.write(&format!("{}.rows", split.name()), &TokenRows::encode(&encoded))?;
     }
     draft.write("tokenizer.json", trained.to_string(false).map_err(TrainerError::tokenizer)?.as_bytes())?;
     let rows = [splits[0].len(), splits[1].len(), splits[2].len()];
-    Ok(Description { labels, ..sources.describe(rows, trained.get_vocab_size(true), findings) })
+    Ok(Description { labels: targets.labels, label_sets: targets.sets, ..sources.describe(rows, trained.get_vocab_size(true), findings) })
 }
 
 /// Reads and cleans every file and cuts the splits.
-fn split(sources: &Sources, findings: &mut Vec<Finding>) -> Result<[Vec<Row>; 3], TrainerError> {
+fn split(sources: &Sources, kind: TaskKind, findings: &mut Vec<Finding>) -> Result<[Vec<Row>; 3], TrainerError> {
     let data = sources.data;
     let mut splits: [Vec<Row>; 3] = Default::default();
+    let stratify = data.stratify && kind == TaskKind::TextClassification;
     for ((file, split), rows) in sources.files.iter().zip(Split::ALL).zip(&mut splits) {
         if let Some((path, file)) = file {
-            *rows = clean(file.rows(path, &data.text, Some(&data.label))?, path, split, data, findings)?;
+            *rows =
+                clean(file.labelled_rows(path, &data.text, &data.label, kind == TaskKind::MultiLabelClassification)?, path, split, data, findings)?;
         }
     }
     let distinct = splits[0].iter().map(|row| &row.label).collect::<BTreeSet<_>>().len();
-    if distinct < 2 {
+    if distinct < 2 && kind == TaskKind::TextClassification {
         let only = &splits[0][0].label;
         return Err(DataProblem::new(&data.train, None, format!("all {} rows have the label `{only}`", splits[0].len()))
             .with_help(format!("a classifier needs at least two; is `{}` the right column?", data.label))
@@ -68,12 +86,12 @@ fn split(sources: &Sources, findings: &mut Vec<Finding>) -> Result<[Vec<Row>; 3]
     let all = splits[0].len();
     // Both shares are of the whole file, so the second is taken from what the first left.
     if let Some(share) = data.test_split {
-        splits[2] = hold_out(&mut splits[0], share, data.stratify, data.seed, "test");
+        splits[2] = hold_out(&mut splits[0], share, stratify, data.seed, "test");
     }
     if let Some(share) = data.validation_split {
         #[expect(clippy::cast_precision_loss, reason = "row counts")]
         let share = (share * all as f64 / splits[0].len() as f64).min(1.0);
-        splits[1] = hold_out(&mut splits[0], share, data.stratify, data.seed, "validation");
+        splits[1] = hold_out(&mut splits[0], share, stratify, data.seed, "validation");
     }
     let wanted = [true, true, data.test.is_some() || data.test_split.is_some()];
     if splits.iter().zip(wanted).any(|(rows, wanted)| wanted && rows.is_empty()) {
@@ -82,26 +100,6 @@ fn split(sources: &Sources, findings: &mut Vec<Finding>) -> Result<[Vec<Row>; 3]
             .into());
     }
     Ok(splits)
-}
-
-/// The labels of the training rows, sorted (as numbers where all are); every other split must keep to them.
-fn labels(splits: &[Vec<Row>; 3], data: &DataArguments) -> Result<Vec<String>, DataProblem> {
-    let mut labels: Vec<String> = splits[0].iter().map(|row| row.label.clone()).collect::<BTreeSet<_>>().into_iter().collect();
-    if labels.iter().all(|label| label.parse::<i64>().is_ok()) {
-        labels.sort_by_key(|label| label.parse::<i64>().unwrap_or_default());
-    }
-    let files = [&data.train, data.validation.as_ref().unwrap_or(&data.train), data.test.as_ref().unwrap_or(&data.train)];
-    for ((rows, file), split) in splits.iter().zip(files).zip(Split::ALL).skip(1) {
-        if let Some(row) = rows.iter().find(|row| !labels.contains(&row.label)) {
-            return Err(DataProblem::new(
-                file,
-                Some(row.line),
-                format!("label `{}` occurs in the {} rows but not in the training rows", row.label, split.name()),
-            )
-            .with_help("a label that is never trained cannot be predicted"));
-        }
-    }
-    Ok(labels)
 }
 
 fn note_overlap(splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) {
@@ -122,27 +120,7 @@ fn note_overlap(splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) {
     }
 }
 
-fn note_counts(splits: &[Vec<Row>; 3], labels: &[String], findings: &mut Vec<Finding>) {
-    let [train, validation, test] = splits;
-    findings.push(Finding::note(
-        "rows",
-        format!("{} training, {} validation and {} test rows with {} labels", train.len(), validation.len(), test.len(), labels.len()),
-    ));
-    let count = |label: &String| train.iter().filter(|row| row.label == *label).count();
-    let counts: Vec<(usize, &String)> = labels.iter().map(|label| (count(label), label)).collect();
-    let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) else { return };
-    if most.0 >= 10 * least.0 {
-        findings.push(Finding::warning(
-            "imbalance",
-            format!(
-                "labels are uneven: {} training rows of `{}`, {} of `{}`; accuracy says little, see eval_macro_f1",
-                most.0, most.1, least.0, least.1
-            ),
-        ));
-    }
-}
-
-fn note_tokens(split: Split, ids: &[Vec<u32>], max_length: usize, findings: &mut Vec<Finding>) {
+fn note_tokens(split: Split, ids: &[Vec<u32>], max_length: usize, unknown: Option<u32>, findings: &mut Vec<Finding>) {
     let cut = ids.iter().filter(|ids| ids.len() >= max_length).count();
     if cut > 0 {
         findings.push(Finding::note(
@@ -151,7 +129,7 @@ fn note_tokens(split: Split, ids: &[Vec<u32>], max_length: usize, findings: &mut
         ));
     }
     let tokens: usize = ids.iter().map(|ids| ids.len().saturating_sub(2)).sum();
-    let unknown = ids.iter().flatten().filter(|id| **id == UNKNOWN).count();
+    let unknown = ids.iter().flatten().filter(|id| Some(**id) == unknown).count();
     if 20 * unknown > tokens {
         findings.push(Finding::warning("unknown", format!("{unknown} of {tokens} {} tokens are unknown to the tokenizer", split.name())));
     }

@@ -2,19 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
 
 use burn::tensor::{Device, Tensor};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::corpus;
-use super::decoder::{Architecture, Decoder, MODEL_TYPE};
+use super::decoder::{Architecture, Decoder};
 use super::dice::{Dice, key};
 use super::durable::Draft;
+use super::families::decoders::DECODERS;
 use super::fused::row_losses;
 use super::layers::Pass;
 use super::parameters::{Parameters, Values, host};
 use super::preparation::Sources;
 use super::prepared::{Description, TokenRows};
+use super::pretrained::Naming;
 use super::task::{Extent, Model, Part, Task};
 use super::{PreparedData, Split, TrainerError};
 use crate::arguments::{ModelArguments, TaskKind};
@@ -31,21 +34,25 @@ impl Task for LanguageModeling {
         corpus::prepare(sources, draft)
     }
 
-    fn model(&self, arguments: &ModelArguments, data: &PreparedData) -> Box<dyn Model> {
-        let (start, end) = data.stream().map_or((0, 0), |stream| (stream.start, stream.end));
-        Box::new(LanguageModel::new(Architecture::new(arguments, data.vocab_size(), data.max_length(), start, end)))
-    }
-
-    fn model_type(&self) -> &'static str {
-        MODEL_TYPE
-    }
-
-    fn read(&self, config: Value) -> Result<Box<dyn Model>, String> {
-        let architecture: Architecture = serde_json::from_value(config).map_err(|error| error.to_string())?;
-        match architecture.problem() {
-            Some(problem) => Err(problem),
-            None => Ok(Box::new(LanguageModel::new(architecture))),
+    fn model(&self, arguments: &ModelArguments, data: &PreparedData) -> Result<Box<dyn Model>, TrainerError> {
+        if let Some(directory) = &arguments.pretrained {
+            let wrong = |message: String| TrainerError::model(Path::new(directory), format!("`config.json` {message}"));
+            let mut architecture = Architecture::read(data.pretrained_config()?).map_err(wrong)?;
+            architecture.adapt(arguments, data.max_length());
+            return Ok(Box::new(LanguageModel::new(architecture)));
         }
+        let (start, end) = data.stream().map_or((0, 0), |stream| (stream.start, stream.end));
+        let architecture = Architecture::new(arguments, data.vocab_size(), data.max_length(), start, end);
+        let wrong = |message: String| TrainerError::Arguments { message: format!("the model that the arguments ask for {message}") };
+        Ok(Box::new(LanguageModel::new(architecture.map_err(wrong)?)))
+    }
+
+    fn model_types(&self) -> Vec<&'static str> {
+        DECODERS.iter().map(|family| family.model_type).collect()
+    }
+
+    fn read(&self, config: Map<String, Value>) -> Result<Box<dyn Model>, String> {
+        Ok(Box::new(LanguageModel::new(Architecture::read(config)?)))
     }
 }
 
@@ -65,7 +72,7 @@ impl LanguageModel {
     /// The windows that an epoch's examples are: they lie end to end, from a place that is drawn anew for every epoch, so that over the
     /// epochs each token is seen at each position.
     fn windows(&self, rows: &TokenRows, seed: u64, epoch: u64) -> Windows {
-        let layout = Windows::training(rows.tokens(), self.architecture.n_positions);
+        let layout = Windows::training(rows.tokens(), self.architecture.shape.window);
         let first = Dice::new(key(seed, "window", &[epoch])).below(layout.slack + 1);
         Windows { first, ..layout }
     }
@@ -109,7 +116,7 @@ fn batch(rows: &TokenRows, windows: impl Iterator<Item = Range<usize>>) -> (Vec<
 
 impl Model for LanguageModel {
     fn config(&self) -> Value {
-        serde_json::to_value(&self.architecture).expect("a shape is plain data with string keys")
+        self.architecture.config.clone().into()
     }
 
     fn parameters(&self) -> &Parameters {
@@ -117,7 +124,7 @@ impl Model for LanguageModel {
     }
 
     fn examples(&self, data: &PreparedData, split: Split) -> usize {
-        Windows::training(data.tokens(split), self.architecture.n_positions).count
+        Windows::training(data.tokens(split), self.architecture.shape.window).count
     }
 
     fn loss(&self, pass: &Pass, part: &Part<'_>) -> Tensor<1> {
@@ -139,7 +146,7 @@ impl Model for LanguageModel {
         told: &dyn Fn(usize, usize),
     ) -> Result<BTreeMap<&'static str, f64>, TrainerError> {
         let rows = data.split(extent.split);
-        let (targets, length) = (rows.tokens().saturating_sub(1), self.architecture.n_positions);
+        let (targets, length) = (rows.tokens().saturating_sub(1), self.architecture.shape.window);
         let window = |number: usize| number * length..((number + 1) * length).min(targets) + 1;
         let pass = Pass::inference(values, device);
         let (mut sum, mut count, mut done) = (0.0, 0, 0);
@@ -164,7 +171,16 @@ impl Model for LanguageModel {
     }
 
     fn suits(&self, data: &PreparedData) -> bool {
-        data.stream().is_some() && self.architecture.vocab_size == data.vocab_size()
+        data.stream().is_some() && self.architecture.shape.vocabulary >= data.vocab_size()
+    }
+
+    fn limits(&self) -> (usize, usize) {
+        (self.architecture.shape.vocabulary, self.architecture.shape.positions)
+    }
+
+    fn naming(&self) -> Naming {
+        let family = self.architecture.family;
+        Naming { prefix: family.prefix, layers: family.names.layer, keeps_labels: true, labels: Vec::new() }
     }
 }
 

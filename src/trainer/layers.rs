@@ -15,7 +15,7 @@ use super::fused::{self, Curve, Mask};
 use super::parameters::{Parameters, Role, Slot, Values, tensor};
 use crate::arguments::Activation;
 
-pub(super) use attention::{Attention, Cache, CausalAttention};
+pub(super) use attention::{Angles, Attention, Cache, CausalAttention, Inputs};
 
 /// Activations of all tokens of a batch one after another: `[tokens, width]`. Products on flat rows are one large product each.
 pub(super) type Rows = Tensor<2>;
@@ -68,23 +68,30 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// `y = x W + b`.
+/// `y = x W + b`, or `x W`.
 pub(super) struct Linear {
     weight: Slot,
-    bias: Slot,
+    bias: Option<Slot>,
+    width: usize,
 }
 
 impl Linear {
     pub(super) fn new(parameters: &mut Parameters, name: &str, input: usize, output: usize) -> Self {
-        Self::with_role(parameters, name, input, output, Role::Weight)
+        Self::biased(parameters, name, [input, output], Role::Weight, true)
     }
 
-    /// A map whose weight starts and is stored as `role` says.
-    pub(super) fn with_role(parameters: &mut Parameters, name: &str, input: usize, output: usize, role: Role) -> Self {
+    /// A map `[input, output]` with or without a bias, whose weight starts and is stored as `role` says.
+    pub(super) fn biased(parameters: &mut Parameters, name: &str, [input, output]: [usize; 2], role: Role, has_bias: bool) -> Self {
         Self {
             weight: parameters.add(format!("{name}.weight"), [input, output], role),
-            bias: parameters.add(format!("{name}.bias"), [1, output], Role::Bias),
+            bias: has_bias.then(|| parameters.add(format!("{name}.bias"), [1, output], Role::Bias)),
+            width: output,
         }
+    }
+
+    /// The bias, `[1, output]`; without one, zeros that nothing learns.
+    fn bias(&self, pass: &Pass) -> Tensor<2> {
+        self.bias.map_or_else(|| Tensor::zeros([1, self.width], pass.device), |bias| pass.values.get(bias))
     }
 
     /// `[rows, input]` to `[rows, output]`.
@@ -99,7 +106,7 @@ impl Linear {
 
     /// `residual` plus the map with dropout: the end of a block of a transformer.
     pub(super) fn residual(&self, pass: &Pass, residual: Rows, x: Rows, rate: f64) -> Rows {
-        let (weight, bias, mask) = (pass.values.get(self.weight), pass.values.get(self.bias), pass.mask(rate));
+        let (weight, bias, mask) = (pass.values.get(self.weight), self.bias(pass), pass.mask(rate));
         let operation = fused::ResidualLinear { width: weight.dims()[1], dropout: mask };
         fused::apply(operation, [&residual, &x, &weight, &bias], residual.dims()).unwrap_or_else(|| {
             let mapped = module::linear(x, weight, Some(flat(bias)));
@@ -112,7 +119,7 @@ impl Linear {
     }
 
     fn map(&self, pass: &Pass, x: Rows, curve: Option<Curve>) -> Rows {
-        let (weight, bias) = (pass.values.get(self.weight), pass.values.get(self.bias));
+        let (weight, bias) = (pass.values.get(self.weight), self.bias(pass));
         let ([rows, _], [_, width]) = (x.dims(), weight.dims());
         fused::apply(fused::Linear { width, curve }, [&x, &weight, &bias], [rows, width]).unwrap_or_else(|| {
             let mapped = module::linear(x, weight, Some(flat(bias)));
@@ -127,7 +134,7 @@ impl Linear {
 /// Three maps of the same rows side by side, `[rows, the sum of their widths]`: query, key and value.
 fn side_by_side(pass: &Pass, maps: [&Linear; 3], x: &Rows) -> Rows {
     let [w1, w2, w3] = maps.map(|map| pass.values.get(map.weight));
-    let [b1, b2, b3] = maps.map(|map| pass.values.get(map.bias));
+    let [b1, b2, b3] = maps.map(|map| map.bias(pass));
     let widths = [&w1, &w2, &w3].map(|weight| weight.dims()[1]);
     let shape = [x.dims()[0], widths.iter().sum()];
     fused::apply(fused::SideBySide { widths }, [x, &w1, &w2, &w3, &b1, &b2, &b3], shape)
@@ -191,6 +198,48 @@ impl LayerNorm {
     }
 }
 
+/// Divides each row by the root of its mean square, then scales it (Zhang and Sennrich 2019).
+pub(super) struct RmsNorm {
+    scale: Slot,
+    epsilon: f64,
+}
+
+impl RmsNorm {
+    /// `epsilon` is added to the mean square.
+    pub(super) fn new(parameters: &mut Parameters, name: &str, width: usize, epsilon: f64) -> Self {
+        Self { epsilon, scale: parameters.add(format!("{name}.weight"), [1, width], Role::Scale) }
+    }
+
+    /// `[rows, width]` to the same.
+    pub(super) fn forward(&self, pass: &Pass, x: Rows) -> Rows {
+        let (scale, shape) = (pass.values.get(self.scale), x.dims());
+        #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
+        let operation = fused::RmsNorm { epsilon: self.epsilon as f32 };
+        fused::apply(operation, [&x, &scale], shape).unwrap_or_else(|| {
+            let root = (x.clone().square().mean_dim(1) + self.epsilon).sqrt();
+            x / root * scale
+        })
+    }
+}
+
+/// A feed-forward part in which one map decides how much of another goes on (Shazeer 2020).
+pub(super) struct GatedFeed {
+    pub(super) gate: Linear,
+    pub(super) beside: Linear,
+    pub(super) outer: Linear,
+    pub(super) activation: Activation,
+}
+
+impl GatedFeed {
+    /// `residual` plus, with dropout of `rate`, what the part makes of `x [rows, width]`.
+    pub(super) fn residual(&self, pass: &Pass, residual: Rows, x: Rows, rate: f64) -> Rows {
+        let (gate, beside) = (self.gate.forward(pass, x.clone()), self.beside.forward(pass, x));
+        let fused = if self.activation == Activation::Silu { fused::apply(fused::SwiGlu, [&gate, &beside], gate.dims()) } else { None };
+        let inner = fused.unwrap_or_else(|| bent(curve(self.activation), gate) * beside);
+        self.outer.residual(pass, residual, inner, rate)
+    }
+}
+
 /// The sum over rows of the cross-entropy of `logits [rows, classes]` with the rows' true classes, times `share`: `[1]`.
 pub(super) fn cross_entropy(logits: Tensor<2>, targets: Arc<[u32]>, smoothing: f64, share: f64) -> Tensor<1> {
     #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
@@ -233,10 +282,17 @@ fn bent(curve: Curve, x: Rows) -> Rows {
     })
 }
 
+/// The hyperbolic tangent, element by element.
+pub(super) fn tanh(x: Rows) -> Rows {
+    bent(Curve::Tanh, x)
+}
+
 fn curve(kind: Activation) -> Curve {
     match kind {
         Activation::Gelu => Curve::Gelu,
+        Activation::GeluNew => Curve::GeluTanh,
         Activation::Relu => Curve::Relu,
+        Activation::Silu => Curve::Silu,
     }
 }
 

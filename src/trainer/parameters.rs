@@ -33,11 +33,30 @@ pub(super) struct Parameter {
     pub(super) name: String,
     pub(super) shape: [usize; 2],
     pub(super) role: Role,
+    pub(super) part: Part,
+}
+
+/// The part of a model that a parameter belongs to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Part {
+    /// What is learnt once and used for many tasks.
+    #[default]
+    Body,
+    /// What is made for one task: it may begin anew on a body that was trained before.
+    Head,
+    /// The part of the head that has a row for each label.
+    Labels,
 }
 
 /// The list of a model's parameters, filled while the model is laid out.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Parameters(Vec<Parameter>);
+pub(super) struct Parameters {
+    list: Vec<Parameter>,
+    /// Standard deviation of fresh maps and tables; `None`: Xavier's of maps, GPT-2's of tables.
+    deviation: Option<f64>,
+    /// The part that is being laid out.
+    part: Part,
+}
 
 /// A tensor in a file: its name, its shape, its little-endian bytes.
 pub(super) type Entry = (String, Vec<usize>, Vec<u8>);
@@ -50,28 +69,45 @@ const KERNEL_GAIN: f64 = 0.02 * 0.02 * 768.0;
 const TABLE_DEVIATION: f64 = 0.02;
 
 impl Parameters {
+    /// An empty list, with the standard deviation that fresh maps and tables have.
+    pub(super) fn new(deviation: Option<f64>) -> Self {
+        Self { deviation, ..Self::default() }
+    }
+
     pub(super) fn add(&mut self, name: String, shape: [usize; 2], role: Role) -> Slot {
-        self.0.push(Parameter { name, shape, role });
-        Slot(self.0.len() - 1)
+        self.list.push(Parameter { name, shape, role, part: self.part });
+        Slot(self.list.len() - 1)
+    }
+
+    /// What is added from now on belongs to this part.
+    pub(super) fn begin(&mut self, part: Part) {
+        self.part = part;
+    }
+
+    /// A parameter's fresh values in the order in which they lie in a file.
+    pub(super) fn fresh_in_file(&self, parameter: &Parameter, seed: u64) -> Vec<f32> {
+        let fresh = parameter.fresh(seed, self.deviation);
+        let [rows, columns] = parameter.shape;
+        if parameter.role == Role::Weight { (0..rows * columns).map(|i| fresh[i % rows * columns + i / rows]).collect() } else { fresh }
     }
 
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &Parameter> {
-        self.0.iter()
+        self.list.iter()
     }
 
     /// Number of values in all.
     pub(super) fn count(&self) -> usize {
-        self.0.iter().map(|parameter| parameter.shape[0] * parameter.shape[1]).sum()
+        self.list.iter().map(|parameter| parameter.shape[0] * parameter.shape[1]).sum()
     }
 
     /// Fresh values, each parameter's a function of the seed and its own name.
     pub(super) fn fresh(&self, seed: u64, device: &Device) -> Values {
-        Values(self.0.iter().map(|parameter| tensor(parameter.fresh(seed), parameter.shape, device)).collect())
+        Values(self.list.iter().map(|parameter| tensor(parameter.fresh(seed, self.deviation), parameter.shape, device)).collect())
     }
 
     /// Zeros in the parameters' shapes.
     pub(super) fn zeros(&self, device: &Device) -> Values {
-        Values(self.0.iter().map(|parameter| Tensor::zeros(parameter.shape, device)).collect())
+        Values(self.list.iter().map(|parameter| Tensor::zeros(parameter.shape, device)).collect())
     }
 
     /// `values` as safetensors entries: name with `prefix`, shape in the file, little-endian bytes.
@@ -81,7 +117,7 @@ impl Parameters {
             let bytes = host(transposed)?.iter().flat_map(|number| number.to_le_bytes()).collect();
             Ok((format!("{prefix}{}", parameter.name), parameter.file_shape(), bytes))
         };
-        self.0.iter().zip(&values.0).map(entry).collect()
+        self.list.iter().zip(&values.0).map(entry).collect()
     }
 
     /// Values from what `read` finds in a file under each name and shape.
@@ -91,8 +127,8 @@ impl Parameters {
         device: &Device,
         mut read: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, E>,
     ) -> Result<Values, E> {
-        let mut values = Vec::with_capacity(self.0.len());
-        for parameter in &self.0 {
+        let mut values = Vec::with_capacity(self.list.len());
+        for parameter in &self.list {
             let numbers = read(&format!("{prefix}{}", parameter.name), &parameter.file_shape())?;
             let [rows, columns] = parameter.shape;
             values.push(if parameter.role == Role::Weight {
@@ -112,7 +148,8 @@ impl Parameter {
         matches!(self.role, Role::Weight | Role::Kernel { .. } | Role::Table)
     }
 
-    fn file_shape(&self) -> Vec<usize> {
+    /// Its shape in a file.
+    pub(super) fn file_shape(&self) -> Vec<usize> {
         let [rows, columns] = self.shape;
         match self.role {
             Role::Weight => vec![columns, rows],
@@ -121,17 +158,17 @@ impl Parameter {
         }
     }
 
-    fn fresh(&self, seed: u64) -> Vec<f32> {
+    fn fresh(&self, seed: u64, deviation: Option<f64>) -> Vec<f32> {
         let [rows, columns] = self.shape;
         let mut dice = Dice::new(key(seed, &format!("init/{}", self.name), &[]));
         #[expect(clippy::cast_precision_loss, reason = "a width")]
         // Xavier's deviation (Glorot and Bengio 2010): from scratch, narrow models learn faster with it than with BERT's 0.02.
         let xavier = (2.0 / (rows + columns) as f64).sqrt();
         match self.role {
-            Role::Weight => dice.normal(rows * columns, xavier),
+            Role::Weight => dice.normal(rows * columns, deviation.unwrap_or(xavier)),
             #[expect(clippy::cast_precision_loss, reason = "a width and a number of layers")]
             Role::Kernel { additions } => dice.normal(rows * columns, (KERNEL_GAIN / (rows * additions) as f64).sqrt()),
-            Role::Table => dice.normal(rows * columns, TABLE_DEVIATION),
+            Role::Table => dice.normal(rows * columns, deviation.unwrap_or(TABLE_DEVIATION)),
             Role::Bias => vec![0.0; rows * columns],
             Role::Scale => vec![1.0; rows * columns],
         }

@@ -16,11 +16,12 @@ use super::pace::{Pace, Ticker};
 use super::parameters::host;
 use super::vocabulary::encode;
 use super::{TrainerError, device};
+use crate::arguments::TaskKind;
 
 /// The labels of one text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// Every label with its probability, the most likely first.
+    /// Every label with its probability, the most likely first; of a model that tells a number the one label that it has.
     pub labels: Vec<ScoredLabel>,
 }
 
@@ -29,7 +30,7 @@ pub struct Prediction {
 pub struct ScoredLabel {
     /// The label as it stands in the data.
     pub label: String,
-    /// Its probability, in [0, 1].
+    /// Its probability, in [0, 1]; where the model tells a number, that number.
     pub score: f64,
 }
 
@@ -45,9 +46,11 @@ pub fn predict(directory: &Path, texts: &[String], device: &str, ticker: Ticker<
     let Ok(model) = model.downcast::<Classifier>() else {
         return Err(TrainerError::checkpoint(directory, "it is no classifier: `hpsearch generate` lets it write"));
     };
-    let tokenizer = Tokenizer::from_bytes(&files.tokenizer).map_err(TrainerError::tokenizer)?;
-    let labels = model.architecture.labels();
-    let max_length = model.architecture.max_position_embeddings;
+    let mut tokenizer = Tokenizer::from_bytes(&files.tokenizer).map_err(TrainerError::tokenizer)?;
+    // Padding would be read as text.
+    tokenizer.with_padding(None);
+    let (labels, task) = (&model.architecture.shape.labels, model.architecture.shape.task);
+    let max_length = model.architecture.longest();
     let pace = Pace::new(ticker, texts.len() as u64);
     pace.stage("labelling texts", texts.len() as u64);
     let (mut predictions, all) = (Vec::with_capacity(texts.len()), texts.len());
@@ -56,14 +59,18 @@ pub fn predict(directory: &Path, texts: &[String], device: &str, ticker: Ticker<
         let ids = encode(&tokenizer, &texts)?.into_iter().map(|ids| cut(ids, max_length)).collect();
         let batch = Batch::new(ids);
         let logits = host(model.encoder.forward(&Pass::inference(&files.values, &device), &batch))?;
-        predictions.extend(logits.chunks(labels.len()).map(|logits| prediction(&labels, logits)));
+        predictions.extend(logits.chunks(labels.len()).map(|logits| prediction(task, labels, logits)));
         pace.at(predictions.len(), all);
     }
     Ok(predictions)
 }
 
-fn prediction(labels: &[String], logits: &[f32]) -> Prediction {
-    let scores = log_softmax(logits).into_iter().map(f64::exp);
+fn prediction(task: TaskKind, labels: &[String], logits: &[f32]) -> Prediction {
+    let scores: Vec<f64> = match task {
+        TaskKind::TextRegression => logits.iter().map(|number| f64::from(*number)).collect(),
+        TaskKind::MultiLabelClassification => logits.iter().map(|logit| 1.0 / (1.0 + (-f64::from(*logit)).exp())).collect(),
+        _ => log_softmax(logits).into_iter().map(f64::exp).collect(),
+    };
     let mut labels: Vec<ScoredLabel> = labels.iter().cloned().zip(scores).map(|(label, score)| ScoredLabel { label, score }).collect();
     labels.sort_by(|a, b| b.score.total_cmp(&a.score));
     Prediction { labels }

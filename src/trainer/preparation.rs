@@ -9,10 +9,11 @@ use tokenizers::NormalizedString;
 use super::durable::{Draft, Existing};
 use super::pace::{Pace, Ticker};
 use super::prepared::{Description, FORMAT, PreparedData, Split};
+use super::pretrained::TOKENIZER_EXTRAS;
 use super::table_file::{RawFile, Row};
 use super::task::task;
-use super::{DataProblem, Finding, Severity, TrainerError};
-use crate::arguments::{DataArguments, TaskKind, TokenizerArguments};
+use super::{DataProblem, Finding, Severity, TrainerError, pretrained};
+use crate::arguments::{DataArguments, TaskKind, TokenizerSource};
 
 /// Prepared data for these arguments, from `cache` when it is there. Several processes may prepare the same at once.
 /// `log` is told lines, `ticker` how far it is.
@@ -22,24 +23,33 @@ use crate::arguments::{DataArguments, TaskKind, TokenizerArguments};
 pub fn prepare(
     kind: TaskKind,
     data: &DataArguments,
-    tokenizer: &TokenizerArguments,
+    tokenizer: &TokenizerSource,
     cache: &Path,
     log: &mut dyn FnMut(&str),
     ticker: Ticker<'_>,
 ) -> Result<PreparedData, TrainerError> {
     let sources = Sources::read(data, tokenizer, ticker)?;
-    let digest = sources.digest(kind);
+    let digest = sources.digest(kind)?;
     let directory = cache.join(&digest);
     if !directory.join("data.json").exists() {
         log(&format!("preparing data from {}", data.train.display()));
         let draft = Draft::new(&directory)?;
         let mut description = task(kind).prepare(&sources, &draft)?;
         description.digest = digest;
+        if let TokenizerSource::Pretrained(directory) = tokenizer {
+            // With these, trials and exports need nothing of the model's directory but its weights.
+            for name in std::iter::once("config.json").chain(TOKENIZER_EXTRAS).filter(|name| directory.join(name).is_file()) {
+                draft.write(name, &pretrained::file(directory, name)?)?;
+            }
+        }
         let text = serde_json::to_string_pretty(&description).expect("a description is plain data");
         draft.write("data.json", text.as_bytes())?;
         draft.publish(Existing::Keep)?;
     }
-    let prepared = PreparedData::open(&directory)?;
+    let mut prepared = PreparedData::open(&directory)?;
+    if let TokenizerSource::Pretrained(directory) = tokenizer {
+        prepared.add_findings(pretrained::check(directory, kind, &prepared)?);
+    }
     for finding in prepared.findings() {
         let mark = if finding.severity == Severity::Warning { "warning: " } else { "" };
         log(&format!("{mark}{}", finding.message));
@@ -60,7 +70,7 @@ pub(super) const TOKENISE: u64 = 10;
 pub(super) struct Sources<'a> {
     pub(super) files: [Option<(&'a Path, RawFile)>; 3],
     pub(super) data: &'a DataArguments,
-    pub(super) tokenizer: &'a TokenizerArguments,
+    pub(super) tokenizer: &'a TokenizerSource,
     /// How far making prepared data of them is.
     pub(super) pace: Pace<'a>,
     /// Bytes of all files.
@@ -68,7 +78,7 @@ pub(super) struct Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
-    fn read(data: &'a DataArguments, tokenizer: &'a TokenizerArguments, ticker: Ticker<'a>) -> Result<Self, TrainerError> {
+    fn read(data: &'a DataArguments, tokenizer: &'a TokenizerSource, ticker: Ticker<'a>) -> Result<Self, TrainerError> {
         let paths = [Some(data.train.as_path()), data.validation.as_deref(), data.test.as_deref()];
         // A file that is not there is told of when it is read.
         let sizes = paths.map(|path| path.and_then(|path| path.metadata().ok()).map_or(0, |file| file.len()));
@@ -87,7 +97,7 @@ impl<'a> Sources<'a> {
     }
 
     /// The digest of everything the prepared data depends on: where the files lie does not matter, what is in them does.
-    fn digest(&self, kind: TaskKind) -> String {
+    fn digest(&self, kind: TaskKind) -> Result<String, TrainerError> {
         let contents: Vec<_> = self
             .files
             .iter()
@@ -97,12 +107,19 @@ impl<'a> Sources<'a> {
             })
             .collect();
         let data = self.data;
+        let tokenizer = match self.tokenizer {
+            TokenizerSource::Trained(arguments) => json!(arguments),
+            TokenizerSource::Pretrained(directory) => {
+                let config = pretrained::config(directory)?;
+                json!({"config": config, "tokenizer": blake3::hash(&pretrained::file(directory, "tokenizer.json")?).to_hex().to_string()})
+            }
+        };
         let depends = json!({
-            "format": FORMAT, "task": kind, "files": contents, "tokenizer": self.tokenizer,
+            "format": FORMAT, "task": kind, "files": contents, "tokenizer": tokenizer,
             "data": [json!(data.text), json!(data.label), json!(data.validation_split), json!(data.test_split), json!(data.stratify),
-                     json!(data.seed), json!(data.max_length), json!(data.clean)],
+                     json!(data.seed), json!(data.max_length), json!(data.clean), json!(data.label_separator)],
         });
-        blake3::hash(depends.to_string().as_bytes()).to_hex()[..32].to_owned()
+        Ok(blake3::hash(depends.to_string().as_bytes()).to_hex()[..32].to_owned())
     }
 
     /// A description of data made of these, still without its digest.
@@ -111,6 +128,7 @@ impl<'a> Sources<'a> {
             format: FORMAT,
             digest: String::new(),
             labels: Vec::new(),
+            label_sets: Vec::new(),
             rows,
             max_length: self.data.max_length,
             vocab_size,

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
+use super::pretrained::TOKENIZER_EXTRAS;
 use super::{DataProblem, Finding, TrainerError};
-use crate::arguments::TokenizerArguments;
+use crate::arguments::TokenizerSource;
 
 /// The version of the directory's format; part of its key, so that other versions do not meet.
-pub(super) const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 3;
 
 /// A part of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -56,10 +58,13 @@ pub(super) struct Description {
     pub(super) format: u32,
     pub(super) digest: String,
     pub(super) labels: Vec<String>,
+    /// Where a text may have any number of labels: which ones occur together, as their ids; a row's label is the number of one of these.
+    #[serde(default)]
+    pub(super) label_sets: Vec<Vec<usize>>,
     pub(super) rows: [usize; 3],
     pub(super) max_length: usize,
     pub(super) vocab_size: usize,
-    pub(super) tokenizer: TokenizerArguments,
+    pub(super) tokenizer: TokenizerSource,
     /// Of language models' data only.
     pub(super) stream: Option<Stream>,
     pub(super) findings: Vec<Finding>,
@@ -145,9 +150,9 @@ impl PreparedData {
         self.description.vocab_size
     }
 
-    /// What the tokenizer was asked to be.
+    /// Where the tokenizer came from.
     #[must_use]
-    pub fn tokenizer(&self) -> &TokenizerArguments {
+    pub fn tokenizer(&self) -> &TokenizerSource {
         &self.description.tokenizer
     }
 
@@ -157,14 +162,25 @@ impl PreparedData {
         &self.description.findings
     }
 
+    /// Notes more, of what the data is used with.
+    pub(super) fn add_findings(&mut self, findings: Vec<Finding>) {
+        self.description.findings.extend(findings);
+    }
+
     /// Number of rows of each label in a split, by label id.
     #[must_use]
     pub fn label_counts(&self, split: Split) -> Vec<usize> {
         let rows = self.split(split);
         let mut counts = vec![0; self.labels().len()];
         for row in 0..rows.len() {
-            if let Some(count) = counts.get_mut(rows.label(row)) {
-                *count += 1;
+            let of_row = match &self.description.label_sets[..] {
+                [] => std::slice::from_ref(&rows.label(row)).to_vec(),
+                sets => sets.get(rows.label(row)).cloned().unwrap_or_default(),
+            };
+            for label in of_row {
+                if let Some(count) = counts.get_mut(label) {
+                    *count += 1;
+                }
             }
         }
         counts
@@ -174,6 +190,24 @@ impl PreparedData {
     #[must_use]
     pub fn tokens(&self, split: Split) -> usize {
         self.split(split).tokens()
+    }
+
+    /// 1 for each label of a set, 0 for each other.
+    pub(super) fn label_set(&self, number: usize) -> Vec<f32> {
+        let mut truth = vec![0.0; self.labels().len()];
+        for label in self.description.label_sets.get(number).into_iter().flatten() {
+            if let Some(place) = truth.get_mut(*label) {
+                *place = 1.0;
+            }
+        }
+        truth
+    }
+
+    /// The `config.json` of the pretrained model whose tokenizer this is.
+    pub(super) fn pretrained_config(&self) -> Result<Map<String, Value>, TrainerError> {
+        let path = self.directory.join("config.json");
+        let bytes = fs::read(&path).map_err(TrainerError::io("read", &path))?;
+        serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))
     }
 
     /// What is known of the texts as a stream of tokens.
@@ -189,6 +223,12 @@ impl PreparedData {
     pub(super) fn tokenizer_file(&self) -> Result<Vec<u8>, TrainerError> {
         let path = self.directory.join("tokenizer.json");
         fs::read(&path).map_err(TrainerError::io("read", &path))
+    }
+
+    /// The files about the tokenizer beside it, with their names: other tools ask for them.
+    pub(super) fn tokenizer_extras(&self) -> Result<Vec<(&'static str, Vec<u8>)>, TrainerError> {
+        let there = TOKENIZER_EXTRAS.into_iter().map(|name| (name, self.directory.join(name))).filter(|(_, path)| path.is_file());
+        there.map(|(name, path)| Ok((name, fs::read(&path).map_err(TrainerError::io("read", &path))?))).collect()
     }
 }
 
@@ -250,6 +290,11 @@ impl TokenRows {
     /// The label id of a row.
     pub(super) fn label(&self, row: usize) -> usize {
         self.number(2 + self.rows + row)
+    }
+
+    /// The number that a row is labelled with, where labels are numbers.
+    pub(super) fn number_of(&self, row: usize) -> f32 {
+        self.get(2 + self.rows + row).map_or(f32::NAN, f32::from_bits)
     }
 
     /// Tokens in a row.

@@ -43,7 +43,7 @@ impl RawFile {
         Ok(text)
     }
 
-    /// The rows of the file at `path`, in order, from the columns called `text` and `label`; labels are never empty, texts may be.
+    /// The rows of the file at `path`, in order, from the columns called `text` and `label`, which may be empty.
     pub(super) fn rows(&self, path: &Path, text: &str, label: Option<&str>) -> Result<Vec<Row>, DataProblem> {
         let columns = Columns { text, label };
         let text = self.text(path)?;
@@ -62,7 +62,15 @@ impl RawFile {
                 DataProblem::new(path, None, "the file has a header but no rows").with_help("was it written to its end? `[data]` names another one")
             );
         }
-        let Some(label) = label else { return Ok(rows) };
+        Ok(rows)
+    }
+
+    /// The same with labels, which may be empty only where a text may have none.
+    pub(super) fn labelled_rows(&self, path: &Path, text: &str, label: &str, may_be_empty: bool) -> Result<Vec<Row>, DataProblem> {
+        let rows = self.rows(path, text, Some(label))?;
+        if may_be_empty {
+            return Ok(rows);
+        }
         match rows.iter().find(|row| row.label.is_empty()) {
             Some(row) => Err(DataProblem::new(path, Some(row.line), format!("the label in column `{label}` is empty"))
                 .with_help("give it a label, or take the row out")),
@@ -142,6 +150,10 @@ fn json_lines(path: &Path, text: &str, columns: Columns) -> Result<Vec<Row>, Dat
             |name: &str| match object.get(name) {
                 Some(Value::String(text)) => Ok(text.clone()),
                 Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
+                // Several labels of a text.
+                Some(Value::Array(all)) if columns.label == Some(name) && all.iter().all(|one| one.is_string() || one.is_number()) => {
+                    Ok(all.iter().map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned)).collect::<Vec<_>>().join("\n"))
+                }
                 Some(value) => Err(DataProblem::new(path, Some(line), format!("`{name}` is `{value}`, not text"))
                     .with_help("write it as a string, or take the row out")),
                 None => Err(missing_column(path, Some(line), name, &object.keys().map(String::as_str).collect::<Vec<_>>())),

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 
 use burn::tensor::{Device, Tensor};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::classification::Classification;
 use super::durable::Draft;
@@ -13,6 +13,7 @@ use super::layers::Pass;
 use super::parameters::{Parameters, Values};
 use super::preparation::Sources;
 use super::prepared::Description;
+use super::pretrained::Naming;
 use super::{PreparedData, Split, TrainerError};
 use crate::arguments::{ModelArguments, TaskKind};
 
@@ -25,31 +26,40 @@ pub(super) trait Task: Sync {
     fn prepare(&self, sources: &Sources<'_>, draft: &Draft) -> Result<Description, TrainerError>;
 
     /// The model that arguments ask for, for prepared data.
-    fn model(&self, arguments: &ModelArguments, data: &PreparedData) -> Box<dyn Model>;
+    fn model(&self, arguments: &ModelArguments, data: &PreparedData) -> Result<Box<dyn Model>, TrainerError>;
 
-    /// The `model_type` of its models' `config.json`.
-    fn model_type(&self) -> &'static str;
+    /// What `model_type` may be in its models' `config.json`.
+    fn model_types(&self) -> Vec<&'static str>;
 
-    /// The model that a `config.json` of this type describes, or what is wrong with it.
-    fn read(&self, config: Value) -> Result<Box<dyn Model>, String>;
+    /// The model that a `config.json` of such a type describes, or the end of a sentence about what is wrong with it.
+    fn read(&self, config: Map<String, Value>) -> Result<Box<dyn Model>, String>;
 }
 
 /// All tasks.
-static TASKS: &[&dyn Task] = &[&Classification, &LanguageModeling];
+static TASKS: &[&dyn Task] = &[
+    &Classification(TaskKind::TextClassification),
+    &Classification(TaskKind::MultiLabelClassification),
+    &Classification(TaskKind::TextRegression),
+    &LanguageModeling,
+];
 
 /// The task of a kind.
 pub(super) fn task(kind: TaskKind) -> &'static dyn Task {
     *TASKS.iter().find(|task| task.kind() == kind).expect("every kind has a task: a test goes through them")
 }
 
-/// The model that a `config.json` describes, or what is wrong with it.
-pub(super) fn read_model(config: Value) -> Result<Box<dyn Model>, String> {
+/// The model that a `config.json` describes, or the end of a sentence about what is wrong with it.
+pub(super) fn read_model(config: Map<String, Value>) -> Result<Box<dyn Model>, String> {
     let model_type = config.get("model_type").and_then(Value::as_str).unwrap_or_default();
-    let Some(task) = TASKS.iter().find(|task| task.model_type() == model_type) else {
-        let known: Vec<String> = TASKS.iter().map(|task| format!("`{}`", task.model_type())).collect();
-        return Err(format!("model_type is `{model_type}`; known are {}", known.join(" and ")));
-    };
-    task.read(config)
+    match TASKS.iter().find(|task| task.model_types().contains(&model_type)) {
+        Some(task) => task.read(config),
+        None => {
+            let mut known: Vec<String> = TASKS.iter().flat_map(|task| task.model_types()).map(|name| format!("`{name}`")).collect();
+            known.sort();
+            known.dedup();
+            Err(format!("has `model_type` = \"{model_type}\"; known are {}", known.join(", ")))
+        }
+    }
 }
 
 /// A model laid out over a parameter list, and what a task does with it. Values come from outside.
@@ -79,6 +89,12 @@ pub(super) trait Model: Any {
 
     /// Whether it speaks of the same labels or tokens as the data.
     fn suits(&self, data: &PreparedData) -> bool;
+
+    /// How many tokens it knows, and how many it reads at most.
+    fn limits(&self) -> (usize, usize);
+
+    /// How its tensors may be called in the files of a pretrained model.
+    fn naming(&self) -> Naming;
 }
 
 /// Some examples of an optimiser step.
@@ -116,7 +132,17 @@ impl Extent {
 }
 
 /// Keys of `config.json` that are no part of the parameters' shapes.
-const NO_SHAPE: [&str; 5] = ["hidden_dropout_prob", "attention_probs_dropout_prob", "resid_pdrop", "embd_pdrop", "attn_pdrop"];
+const NO_SHAPE: [&str; 9] = [
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "classifier_dropout",
+    "dropout",
+    "attention_dropout",
+    "seq_classif_dropout",
+    "resid_pdrop",
+    "embd_pdrop",
+    "attn_pdrop",
+];
 
 /// Whether two models' parameters can be exchanged.
 pub(super) fn same_shape(one: &dyn Model, other: &dyn Model) -> bool {
@@ -133,7 +159,7 @@ pub(super) fn same_shape(one: &dyn Model, other: &dyn Model) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::TRAINER_TASKS;
+    use crate::arguments::{DECODER_TYPES, ENCODER_TYPES, TRAINER_TASKS};
 
     #[test]
     fn every_task_that_is_listed_can_be_trained_and_reads_its_own_models() {
@@ -143,12 +169,15 @@ mod tests {
             assert_eq!(serde_json::to_value(line.kind).unwrap(), line.name);
         }
         assert_eq!(TASKS.len(), TRAINER_TASKS.len());
+        assert_eq!(task(TaskKind::TextClassification).model_types(), ENCODER_TYPES);
+        assert_eq!(task(TaskKind::LanguageModeling).model_types(), DECODER_TYPES);
     }
 
     #[test]
     fn a_model_of_an_unknown_type_is_refused_with_those_known() {
-        let problem = read_model(serde_json::json!({"model_type": "bert"})).err().unwrap();
-        assert_eq!(problem, "model_type is `bert`; known are `hpsearch-encoder` and `gpt2`");
+        let config = serde_json::json!({"model_type": "t5"});
+        let problem = read_model(config.as_object().unwrap().clone()).err().unwrap();
+        assert_eq!(problem, "has `model_type` = \"t5\"; known are `bert`, `distilbert`, `gpt2`, `hpsearch-encoder`, `llama`, `qwen2`, `roberta`");
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Training end to end through a runner made up for tests.
 
 mod data;
+mod golden;
+mod golden_decoders;
 mod gradients;
 mod language;
+mod pretrained;
 mod runs;
 mod stopping;
 
@@ -15,7 +18,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::arguments::{DataArguments, TaskKind, TokenizerArguments, TokenizerKind};
+use crate::arguments::{DataArguments, TaskKind, TokenizerArguments, TokenizerKind, TokenizerSource};
 
 /// A runner that remembers everything and answers from a list.
 #[derive(Default)]
@@ -99,8 +102,8 @@ impl Fixture {
     }
 }
 
-fn words() -> TokenizerArguments {
-    TokenizerArguments { kind: TokenizerKind::Word, vocab_size: 100, lowercase: true }
+fn words() -> TokenizerSource {
+    TokenizerSource::Trained(TokenizerArguments { kind: TokenizerKind::Word, vocab_size: 100, lowercase: true })
 }
 
 fn arguments_of_data(directory: &Path, values: Value) -> DataArguments {

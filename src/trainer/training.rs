@@ -1,6 +1,7 @@
 //! The training loop on one page: evaluate, checkpoint, stop?, step, log.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use burn::tensor::{Device, Tensor};
@@ -14,7 +15,7 @@ use super::optimiser::{Optimiser, Pace, clip_factor, loss_and_norm};
 use super::parameters::{Values, host};
 use super::schedule::RateCourse;
 use super::task::{Extent, Model, Part, same_shape, task};
-use super::{Host, HostVerdict, Job, RunEnd, Split, Start, TrainerError, device};
+use super::{Host, HostVerdict, Job, RunEnd, Split, Start, TrainerError, device, pretrained};
 use crate::arguments::{LoggingStrategy, TrainerArguments};
 
 /// Trains until the end, a verdict, `until`, or the runner's wish to stop.
@@ -69,6 +70,7 @@ pub(super) struct Run<'a> {
     optimiser: Optimiser,
     state: State,
     tokenizer: Vec<u8>,
+    extras: Vec<(&'static str, Vec<u8>)>,
     /// The epoch whose order of rows is at hand.
     order: (u64, Vec<usize>),
     /// The optimiser step the last checkpoint was written at.
@@ -92,12 +94,18 @@ impl<'a> Run<'a> {
         let (arguments, data) = (job.arguments, job.data);
         let device = device::open(job.device)?;
         checkpoint::sweep(job.directory);
-        let model = task(arguments.task).model(&arguments.model, data);
+        let model = task(arguments.task).model(&arguments.model, data)?;
         let (parameters, examples) = (model.parameters(), model.examples(data, Split::Train));
         let course = Course::new(arguments, examples, job.clock, job.milestones.clone(), job.until, job.seed, job.rows_at_once)?;
         let mut optimiser = Optimiser::new(arguments, parameters, &device, device::optimiser_place(job.device));
         let (values, state) = match job.start {
-            Start::Fresh => (parameters.fresh(job.seed, &device), State::default()),
+            Start::Fresh => {
+                let values = match &arguments.model.pretrained {
+                    Some(source) => pretrained::values(Path::new(source), &*model, job.seed, &device, &mut |line| host.log(line))?,
+                    None => parameters.fresh(job.seed, &device),
+                };
+                (values, State::default())
+            }
             Start::Resume(directory) | Start::Clone(directory) => {
                 let saved = ModelFiles::load(directory, &device)?;
                 if !same_shape(&*saved.model, &*model) {
@@ -131,6 +139,7 @@ impl<'a> Run<'a> {
             order: (0, course.order(0)),
             tracked: device.clone().autodiff(),
             tokenizer: data.tokenizer_file()?,
+            extras: data.tokenizer_extras()?,
             job,
             course,
             device,
@@ -208,6 +217,7 @@ impl<'a> Run<'a> {
             model: &*self.model,
             values: &self.values,
             tokenizer: &self.tokenizer,
+            extras: &self.extras,
             optimiser: &self.optimiser,
             state: &self.state,
             told: &told,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
 use tokenizers::models::TrainerWrapper;
 use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::models::wordlevel::{WordLevel, WordLevelTrainer};
@@ -21,8 +22,6 @@ use crate::arguments::{TokenizerArguments, TokenizerKind};
 
 /// Padding, unknown, start and end of text: ids 0 to 3 of every tokenizer trained here.
 pub(super) const SPECIAL_TOKENS: [&str; 4] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"];
-/// The id of `[PAD]`.
-pub(super) const PADDING: u32 = 0;
 /// The id of `[UNK]`.
 pub(super) const UNKNOWN: u32 = 1;
 
@@ -66,6 +65,18 @@ pub(super) fn train_tokenizer(texts: &[&str], arguments: &TokenizerArguments, ma
     tokenizer.with_post_processor(Some(processing));
     tokenizer.with_truncation(Some(TruncationParams { max_length, ..TruncationParams::default() })).map_err(TrainerError::tokenizer)?;
     Ok(tokenizer)
+}
+
+/// What other tools ask for beside `tokenizer.json`, by file names.
+pub(super) fn about(max_length: usize) -> [(&'static str, Vec<u8>); 2] {
+    let [padding, unknown, start, end] = SPECIAL_TOKENS;
+    let tokens = json!({"pad_token": padding, "unk_token": unknown, "cls_token": start, "sep_token": end});
+    let mut config = tokens.clone();
+    config["tokenizer_class"] = "PreTrainedTokenizerFast".into();
+    config["model_max_length"] = max_length.into();
+    // transformers would hand segments on, which the trainer's own architecture does not have.
+    config["model_input_names"] = json!(["input_ids", "attention_mask"]);
+    [("tokenizer_config.json", format!("{config:#}\n").into_bytes()), ("special_tokens_map.json", format!("{tokens:#}\n").into_bytes())]
 }
 
 fn special_tokens() -> Vec<AddedToken> {

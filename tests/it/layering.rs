@@ -84,7 +84,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("gemm", &["trainer/fused"]),
     ("safetensors", &["trainer"]),
     ("memmap2", &["trainer"]),
-    ("csv", &["trainer", "cli/init", "cli/export_data"]),
+    ("csv", &["trainer", "cli/init", "cli/export_data", "cli/predict"]),
     // mallopt, in a training process.
     ("libc", &["trainer/device"]),
     ("rusqlite", &["storage"]),
@@ -104,7 +104,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("crossbeam_channel", &["runner", "worker", "cli/run"]),
     // Storage asks what file system a directory is on.
     ("rustix", &["processes", "worker", "storage/sqlite/filesystem", "tui", "cli/run", "cli/doctor", "runner/surroundings"]),
-    ("toml", &["config", "reporters/wording", "export/recipe", "cli/train", "cli/enqueue"]),
+    ("toml", &["config", "reporters/wording", "export/recipe", "export/card", "cli/train", "cli/enqueue"]),
     ("annotate_snippets", &["config/diagnostic"]),
     ("strsim", &["arguments", "config", "policy", "query", "cli"]),
     ("blake3", &["seed", "samplers/start", "trainer", "export", "runner/surroundings"]),

@@ -9,15 +9,12 @@ pub(in crate::trainer) enum Curve {
     /// `x Φ(x)` (Hendrycks and Gimpel 2016), within 5e-7.
     Gelu,
     /// Its approximation by a hyperbolic tangent, GPT-2's: `x σ(2u)` with `u = √(2/π) (x + 0.044715 x³)`.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for model families that have it"))]
     GeluTanh,
     /// The positive part.
     Relu,
     /// `x σ(x)`, also called swish.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for model families that have it"))]
     Silu,
     /// The hyperbolic tangent, BERT's pooler's.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for model families that have it"))]
     Tanh,
 }
 

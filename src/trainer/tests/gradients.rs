@@ -12,7 +12,7 @@ use super::*;
 fn model(values: Value) -> (Encoder, Parameters, Values, Device) {
     let arguments = arguments(values);
     let labels: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();
-    let (encoder, parameters) = Encoder::new(&Architecture::new(&arguments.model, &labels, 12, 10));
+    let (encoder, parameters) = Encoder::new(&Architecture::new(&arguments.model, TaskKind::TextClassification, &labels, 12, 10).unwrap());
     let device = Device::flex();
     let values = parameters.fresh(3, &device);
     (encoder, parameters, values, device)

@@ -18,7 +18,7 @@ fn verse(lines: usize) -> String {
 fn prepared(directory: &Path, name: &str, content: &str, kind: TokenizerKind) -> PreparedData {
     fs::write(directory.join(name), content).unwrap();
     let data = arguments_of_data(directory, json!({"train": name, "validation_split": 0.2, "max_length": 12}));
-    let tokenizer = TokenizerArguments { kind, vocab_size: 300, lowercase: false };
+    let tokenizer = TokenizerSource::Trained(TokenizerArguments { kind, vocab_size: 300, lowercase: false });
     prepare(TaskKind::LanguageModeling, &data, &tokenizer, &directory.join("cache"), &mut |_| {}, &|_, _, _| {}).unwrap()
 }
 
@@ -70,7 +70,7 @@ fn arguments_of(values: Value) -> TrainerArguments {
 
 /// A fresh model of the corpus.
 fn model(corpus: &Corpus, values: Value) -> (Box<LanguageModel>, Values, Device) {
-    let model: Box<dyn std::any::Any> = task(TaskKind::LanguageModeling).model(&arguments_of(values).model, &corpus.data);
+    let model: Box<dyn std::any::Any> = task(TaskKind::LanguageModeling).model(&arguments_of(values).model, &corpus.data).unwrap();
     let model = model.downcast::<LanguageModel>().unwrap();
     let device = Device::flex();
     let values = model.parameters().fresh(3, &device);
@@ -245,7 +245,7 @@ fn text_that_cannot_be_learnt_from_is_refused_with_what_to_do() {
         for (name, text) in files {
             fs::write(directory.path().join(name), text).unwrap();
         }
-        let tokenizer = TokenizerArguments { kind: TokenizerKind::Chars, vocab_size: 300, lowercase: false };
+        let tokenizer = TokenizerSource::Trained(TokenizerArguments { kind: TokenizerKind::Chars, vocab_size: 300, lowercase: false });
         let data = arguments_of_data(directory.path(), values);
         let error = prepare(TaskKind::LanguageModeling, &data, &tokenizer, &directory.path().join("cache"), &mut |_| {}, &|_, _, _| {}).unwrap_err();
         error.to_string().replace(&format!("{}/", directory.path().display()), "")

@@ -1,0 +1,244 @@
+//! An encoder's shape, and the `config.json` that says it under its family's keys.
+
+use serde_json::{Map, Value, json};
+
+use super::super::families::Keys;
+use super::super::families::encoders::{ENCODERS, EncoderFamily, OWN, Order, find};
+use crate::arguments::{Activation, ModelArguments, Pooling, TaskKind};
+
+/// A classifier's `config.json` and what it says.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::trainer) struct Architecture {
+    pub(in crate::trainer) family: &'static EncoderFamily,
+    /// Every key, those included that mean nothing here.
+    pub(in crate::trainer) config: Map<String, Value>,
+    pub(in crate::trainer) shape: Shape,
+}
+
+/// The sizes and shares of an encoder.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::trainer) struct Shape {
+    pub(in crate::trainer) width: usize,
+    pub(in crate::trainer) layers: usize,
+    pub(in crate::trainer) heads: usize,
+    pub(in crate::trainer) inner: usize,
+    pub(in crate::trainer) activation: Activation,
+    pub(in crate::trainer) dropout: f64,
+    pub(in crate::trainer) attention_dropout: f64,
+    pub(in crate::trainer) head_dropout: f64,
+    pub(in crate::trainer) vocabulary: usize,
+    /// Rows of the table of positions.
+    pub(in crate::trainer) positions: usize,
+    /// The row of a text's first token.
+    pub(in crate::trainer) first_position: usize,
+    /// Segments, of which all texts are the first; 0: none.
+    pub(in crate::trainer) types: usize,
+    /// Added to variances.
+    pub(in crate::trainer) epsilon: f64,
+    pub(in crate::trainer) pooling: Pooling,
+    /// The deviation that fresh tables and maps have; `None`: Xavier's.
+    pub(in crate::trainer) deviation: Option<f64>,
+    /// What is learnt.
+    pub(in crate::trainer) task: TaskKind,
+    /// The labels in the order of their ids; one without meaning where a number is learnt.
+    pub(in crate::trainer) labels: Vec<String>,
+}
+
+/// Added to variances where nothing says otherwise, as in BERT.
+const EPSILON: f64 = 1e-12;
+
+/// Most labels that a `config.json` may have.
+const MOST_LABELS: usize = 1_000_000;
+
+impl Architecture {
+    /// The shape that the arguments ask for from nothing, for a tokenizer, labels and longest row.
+    pub(in crate::trainer) fn new(
+        arguments: &ModelArguments,
+        task: TaskKind,
+        labels: &[String],
+        vocab_size: usize,
+        max_length: usize,
+    ) -> Result<Self, String> {
+        let name = arguments.model_type.as_deref().unwrap_or(OWN);
+        let family = find(name).ok_or_else(|| unknown(name))?;
+        let (keys, from_scratch) = (&family.keys, arguments.from_scratch());
+        let first_position = if keys.positions_after_padding { keys.padding as usize + 1 } else { 0 };
+        let mut config = Map::new();
+        let mut put = |key: &str, value: Value| config.insert(key.to_owned(), value);
+        put("architectures", json!([family.class]));
+        put("model_type", family.model_type.into());
+        put(keys.width, from_scratch.hidden_size.into());
+        put(keys.layers, from_scratch.num_layers.into());
+        put(keys.heads, from_scratch.num_heads.into());
+        put(keys.inner, from_scratch.intermediate_size.into());
+        put(keys.dropout, arguments.dropout().into());
+        put(keys.attention_dropout, arguments.attention_dropout().into());
+        put(keys.activation, json!(from_scratch.activation));
+        put("max_position_embeddings", (arguments.max_length.unwrap_or(max_length) + first_position).into());
+        put("vocab_size", vocab_size.into());
+        put("pad_token_id", keys.padding.into());
+        if family.model_type == OWN {
+            put("pooling", json!(from_scratch.pooling));
+        } else {
+            put("initializer_range", 0.02.into());
+            put(keys.head_dropout, arguments.dropout().into());
+        }
+        if keys.dropout != "dropout" {
+            put("layer_norm_eps", EPSILON.into());
+        }
+        if let Some((key, count)) = keys.types {
+            put(key, count.into());
+        }
+        if family.model_type == "roberta" {
+            put("type_vocab_size", 1.into());
+        }
+        let mut architecture = Self::read(config)?;
+        architecture.speak_of(task, labels);
+        Ok(architecture)
+    }
+
+    /// What a `config.json` describes, or what is wrong with it.
+    pub(in crate::trainer) fn read(config: Map<String, Value>) -> Result<Self, String> {
+        let keys = Keys(&config);
+        let name = keys.get("model_type").and_then(Value::as_str).unwrap_or_default();
+        let family = find(name).ok_or_else(|| unknown(name))?;
+        keys.only("position_embedding_type", &["absolute".into()])?;
+        for key in ["is_decoder", "add_cross_attention", "sinusoidal_pos_embds"] {
+            keys.only(key, &[false.into()])?;
+        }
+        let shape = Shape::read(family, keys)?;
+        Ok(Self { family, shape, config })
+    }
+
+    /// Makes the head one for these labels.
+    pub(in crate::trainer) fn speak_of(&mut self, task: TaskKind, labels: &[String]) {
+        let labels = if task == TaskKind::TextRegression { vec!["LABEL_0".to_owned()] } else { labels.to_vec() };
+        let ids: Map<String, Value> = labels.iter().enumerate().map(|(id, label)| (id.to_string(), label.as_str().into())).collect();
+        let names: Map<String, Value> = labels.iter().enumerate().map(|(id, label)| (label.clone(), id.into())).collect();
+        self.config.insert("id2label".to_owned(), ids.into());
+        self.config.insert("label2id".to_owned(), names.into());
+        self.config.remove("num_labels");
+        if self.family.model_type != OWN || task != TaskKind::TextClassification {
+            self.config.insert("problem_type".to_owned(), problem_type(task).into());
+        }
+        (self.shape.task, self.shape.labels) = (task, labels);
+    }
+
+    /// Makes a model that was read from elsewhere one to train for these labels, with the dropout that arguments ask for.
+    pub(in crate::trainer) fn adapt(&mut self, arguments: &ModelArguments, task: TaskKind, labels: &[String]) {
+        self.speak_of(task, labels);
+        let keys = &self.family.keys;
+        let config = &mut self.config;
+        config.insert("architectures".to_owned(), json!([self.family.class]));
+        // What is written is single floats, whatever was read.
+        for key in ["torch_dtype", "dtype"] {
+            if config.contains_key(key) {
+                config.insert(key.to_owned(), "float32".into());
+            }
+        }
+        for (given, key, share) in [
+            (arguments.dropout, keys.dropout, &mut self.shape.dropout),
+            (arguments.attention_dropout, keys.attention_dropout, &mut self.shape.attention_dropout),
+            (arguments.classifier_dropout, keys.head_dropout, &mut self.shape.head_dropout),
+        ] {
+            if let Some(given) = given {
+                config.insert(key.to_owned(), given.into());
+                *share = given;
+            }
+        }
+        if arguments.dropout.is_some() && arguments.classifier_dropout.is_none() && keys.head_dropout_default.is_none() {
+            // Without a word of its own, a head follows the layers.
+            if config.get(keys.head_dropout).is_none_or(Value::is_null) {
+                self.shape.head_dropout = self.shape.dropout;
+            }
+        }
+    }
+
+    /// What a model's head was trained for, if its `config.json` says that it has one.
+    pub(in crate::trainer) fn trained_for(&self) -> Option<(TaskKind, Vec<String>)> {
+        let classes = self.config.get("architectures").and_then(Value::as_array);
+        let has_head = classes.is_some_and(|all| all.iter().filter_map(Value::as_str).any(|class| class.contains("ForSequenceClassification")));
+        (has_head || self.config.contains_key("id2label")).then(|| (self.shape.task, self.shape.labels.clone()))
+    }
+
+    /// Most tokens of a text.
+    pub(in crate::trainer) fn longest(&self) -> usize {
+        self.shape.positions - self.shape.first_position
+    }
+}
+
+impl Shape {
+    fn read(family: &EncoderFamily, config: Keys) -> Result<Self, String> {
+        let keys = &family.keys;
+        let (width, heads) = (config.size(keys.width)?, config.size(keys.heads)?);
+        if !width.is_multiple_of(heads) {
+            return Err(format!("has `{}` = {width}, which `{}` = {heads} does not divide", keys.width, keys.heads));
+        }
+        let dropout = config.share_or(keys.dropout, 0.1)?;
+        let padding = config.token("pad_token_id")?.unwrap_or(keys.padding);
+        let first_position = if keys.positions_after_padding { padding as usize + 1 } else { 0 };
+        let positions = config.size("max_position_embeddings")?;
+        if positions < first_position + 3 {
+            return Err(format!("has `max_position_embeddings` = {positions}, too few for a text"));
+        }
+        let labels = labels(config)?;
+        let task = match config.get("problem_type").and_then(Value::as_str) {
+            Some("multi_label_classification") => TaskKind::MultiLabelClassification,
+            Some("regression") => TaskKind::TextRegression,
+            None if labels.len() == 1 => TaskKind::TextRegression,
+            Some("single_label_classification") | None => TaskKind::TextClassification,
+            Some(other) => return Err(format!("has `problem_type` = \"{other}\", which the trainer does not have")),
+        };
+        let pooling = match config.get("pooling").and_then(Value::as_str) {
+            Some("mean") if family.model_type == OWN => Pooling::Mean,
+            _ => Pooling::Cls,
+        };
+        Ok(Self {
+            layers: config.layers(keys.layers)?,
+            inner: config.size(keys.inner)?,
+            activation: config.activation_or(keys.activation, Activation::Gelu)?,
+            attention_dropout: config.share_or(keys.attention_dropout, 0.1)?,
+            head_dropout: config.share_or(keys.head_dropout, keys.head_dropout_default.unwrap_or(dropout))?,
+            vocabulary: config.size("vocab_size")?,
+            types: keys.types.map_or(Ok(0), |(key, default)| config.size_or(key, default))?,
+            epsilon: config.number_or("layer_norm_eps", EPSILON)?,
+            deviation: if family.order == Order::Post { Some(config.number_or("initializer_range", 0.02)?) } else { None },
+            width,
+            heads,
+            dropout,
+            positions,
+            first_position,
+            pooling,
+            task,
+            labels,
+        })
+    }
+}
+
+/// The labels by their ids; where there are none, transformers means two without names.
+fn labels(config: Keys) -> Result<Vec<String>, String> {
+    let Some(ids) = config.get("id2label") else {
+        let count = config.size_or("num_labels", 2)?;
+        if count > MOST_LABELS {
+            return Err(format!("has `num_labels` = {count}, more than {MOST_LABELS}"));
+        }
+        return Ok((0..count).map(|id| format!("LABEL_{id}")).collect());
+    };
+    let wrong = || "has an `id2label` that does not name the labels 0, 1, 2 and so on".to_owned();
+    let ids = ids.as_object().filter(|ids| !ids.is_empty()).ok_or_else(wrong)?;
+    (0..ids.len()).map(|id| ids.get(&id.to_string()).and_then(Value::as_str).map(str::to_owned).ok_or_else(wrong)).collect()
+}
+
+/// What transformers calls a task.
+fn problem_type(task: TaskKind) -> &'static str {
+    match task {
+        TaskKind::MultiLabelClassification => "multi_label_classification",
+        TaskKind::TextRegression => "regression",
+        TaskKind::TextClassification | TaskKind::LanguageModeling => "single_label_classification",
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let known: Vec<String> = ENCODERS.iter().map(|family| format!("`{}`", family.model_type)).collect();
+    format!("has `model_type` = \"{name}\"; encoders known here are {}", known.join(", "))
+}

@@ -1,0 +1,196 @@
+//! Pretrained models against transformers: `golden/` holds tiny checkpoints and what it computes with them, made by `tests/peers/models_golden.py`.
+
+use burn::tensor::{Device, Tensor};
+
+use super::super::durable::{Draft, Existing};
+use super::super::encoder::{Architecture, Encoder};
+use super::super::layers::{DropoutKey, Pass};
+use super::super::optimiser::{Optimiser, Pace, Place, clip_factor, loss_and_norm};
+use super::super::parameters::{Parameters, Role, Values, host};
+use super::super::prepared::{Description, FORMAT, TokenRows};
+use super::super::pretrained::trained_values;
+use super::super::schedule::{Plateau, RateCourse};
+use super::super::task::{Model, Part, read_model};
+use super::*;
+
+/// One directory of `golden/`.
+struct Golden {
+    model: Box<dyn Model>,
+    values: Values,
+    /// `golden.json`.
+    expected: Value,
+    data: PreparedData,
+    device: Device,
+    _directory: TempDir,
+}
+
+pub(super) fn golden_directory(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/trainer/tests/golden").join(name)
+}
+
+pub(super) fn json_of(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+pub(super) fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+}
+
+impl Golden {
+    fn of(name: &str) -> Self {
+        let (source, device) = (golden_directory(name), Device::flex());
+        let config = json_of(&source.join("config.json"));
+        let expected = json_of(&source.join("golden.json"));
+        let model = read_model(config.as_object().unwrap().clone()).unwrap();
+        let values = trained_values(&source, &*model, &device).unwrap();
+        let directory = TempDir::new().unwrap();
+        let data = classified(directory.path(), &config, &expected);
+        Self { model, values, expected, data, device, _directory: directory }
+    }
+
+    fn rows(&self) -> usize {
+        self.data.rows(Split::Train)
+    }
+
+    /// Loss and gradients of some rows.
+    fn gradients(&self, values: &Values, chosen: &[usize]) -> (Tensor<1>, Values) {
+        let leaves = values.leaves();
+        let device = self.device.clone().autodiff();
+        let pass = Pass::training(&leaves, &device, DropoutKey { seed: 1, step: 0, micro_batch: 0 });
+        let part = Part { data: &self.data, chosen, step_examples: chosen.len(), seed: 1, epoch: 0, smoothing: 0.0 };
+        let loss = self.model.loss(&pass, &part);
+        let mut gradients = loss.backward();
+        let gradient = |leaf: &Tensor<2>| leaf.grad_remove(&mut gradients).unwrap_or_else(|| leaf.clone().inner().zeros_like());
+        (loss.inner(), Values(leaves.0.iter().map(gradient).collect()))
+    }
+}
+
+/// The texts of a golden file as the prepared data that preparation would make of them.
+fn classified(directory: &Path, config: &Value, expected: &Value) -> PreparedData {
+    let labels = expected["labels"].as_array().unwrap();
+    let mut label_sets: Vec<Vec<usize>> = Vec::new();
+    let codes: Vec<u32> = labels
+        .iter()
+        .map(|label| match label {
+            Value::Array(all) => {
+                label_sets.push((0..all.len()).filter(|id| all[*id] == 1.0).collect());
+                u32::try_from(label_sets.len() - 1).unwrap()
+            }
+            number if config["problem_type"] == "regression" => (number.as_f64().unwrap() as f32).to_bits(),
+            label => u32::try_from(label.as_u64().unwrap()).unwrap(),
+        })
+        .collect();
+    let texts = expected["texts"].as_array().unwrap().iter();
+    let ids = texts.map(|text| text.as_array().unwrap().iter().map(|id| u32::try_from(id.as_u64().unwrap()).unwrap()).collect());
+    let rows: Vec<(Vec<u32>, u32)> = ids.zip(codes).collect();
+    let description = Description {
+        format: FORMAT,
+        digest: "golden".to_owned(),
+        labels: ["LABEL_0", "LABEL_1", "LABEL_2"].map(str::to_owned).to_vec(),
+        label_sets,
+        rows: [rows.len(), rows.len(), 0],
+        max_length: 12,
+        vocab_size: 40,
+        tokenizer: words(),
+        stream: None,
+        findings: Vec::new(),
+    };
+    let target = directory.join("data");
+    let draft = Draft::new(&target).unwrap();
+    draft.write("train.rows", &TokenRows::encode(&rows)).unwrap();
+    draft.write("validation.rows", &TokenRows::encode(&rows)).unwrap();
+    draft.write("test.rows", &TokenRows::encode(&[])).unwrap();
+    draft.write("data.json", &serde_json::to_vec(&description).unwrap()).unwrap();
+    draft.publish(Existing::Keep).unwrap();
+    PreparedData::open(&target).unwrap()
+}
+
+pub(super) fn close(what: &str, actual: f64, expected: f64, tolerance: f64) {
+    assert!((actual - expected).abs() <= tolerance * (1.0 + expected.abs()), "{what}: {actual} where transformers has {expected}");
+}
+
+/// A tensor's numbers in the order in which they lie in files.
+pub(super) fn in_file_order(value: Tensor<2>, role: Role) -> Vec<f64> {
+    let value = if role == Role::Weight { value.transpose() } else { value };
+    host(value).unwrap().into_iter().map(f64::from).collect()
+}
+
+fn loss_and_gradients_are_transformers(name: &str) {
+    let golden = Golden::of(name);
+    let all: Vec<usize> = (0..golden.rows()).collect();
+    let (loss, gradients) = golden.gradients(&golden.values, &all);
+    close("loss", host(loss).unwrap()[0].into(), golden.expected["loss"].as_f64().unwrap(), 1e-4);
+    gradients_are(golden.model.parameters(), gradients, &golden.expected["gradients"]);
+}
+
+/// Holds gradients against transformers': norms, sums and first numbers, by the names of the tensors.
+pub(super) fn gradients_are(parameters: &Parameters, gradients: Values, expected: &Value) {
+    assert_eq!(parameters.iter().count(), expected.as_object().unwrap().len(), "as many tensors");
+    for (parameter, gradient) in parameters.iter().zip(gradients.0) {
+        let (own, theirs) = (in_file_order(gradient, parameter.role), &expected[&parameter.name]);
+        let norm = own.iter().map(|number| number * number).sum::<f64>().sqrt();
+        close(&parameter.name, norm, theirs["norm"].as_f64().unwrap(), 1e-3);
+        close(&parameter.name, own.iter().sum(), theirs["sum"].as_f64().unwrap(), 1e-3);
+        for (own, theirs) in own.iter().zip(numbers(&theirs["first"])) {
+            close(&parameter.name, *own, theirs, 1e-3);
+        }
+    }
+}
+
+/// Twenty steps with AdamW, weight decay, clipping and a linear schedule.
+fn fine_tuning_follows_transformers(name: &str) {
+    let mut golden = Golden::of(name);
+    let training = golden.expected["training"].clone();
+    let losses = numbers(&training["losses"]);
+    let arguments = arguments(json!({
+        "learning_rate": training["learning_rate"], "weight_decay": training["weight_decay"], "max_steps": losses.len(), "warmup_steps": 0,
+    }));
+    let course = RateCourse::new(&arguments, losses.len() as u64);
+    for place in [Place::Host, Place::Device] {
+        let mut values = golden.values.clone();
+        let mut optimiser = Optimiser::new(&arguments, golden.model.parameters(), &golden.device, place);
+        for (step, (batch, expected)) in (0..).zip(training["batches"].as_array().unwrap().iter().zip(&losses)) {
+            let chosen: Vec<usize> = batch.as_array().unwrap().iter().map(|row| usize::try_from(row.as_u64().unwrap()).unwrap()).collect();
+            let (loss, gradients) = golden.gradients(&values, &chosen);
+            let (loss, norm) = loss_and_norm(loss, &gradients).unwrap();
+            close(&format!("{name}, loss of step {step}"), loss, *expected, 1e-3);
+            let pace = Pace { rate: course.rate(step, &Plateau::default()), step: step + 1, clip: clip_factor(norm, 1.0) };
+            optimiser.step(golden.model.parameters(), &mut values, gradients, pace).unwrap();
+        }
+        golden.values = trained_values(&golden_directory(name), &*golden.model, &golden.device).unwrap();
+    }
+}
+
+fn logits_are_transformers(name: &str) {
+    let golden = Golden::of(name);
+    let config = json_of(&golden_directory(name).join("config.json"));
+    let architecture = Architecture::read(config.as_object().unwrap().clone()).unwrap();
+    let (encoder, _): (Encoder, Parameters) = Encoder::new(&architecture);
+    let rows = golden.data.split(Split::Train);
+    let texts = (0..rows.len()).map(|row| rows.ids(row).collect()).collect();
+    let logits = host(encoder.forward(&Pass::inference(&golden.values, &golden.device), &super::super::batch::Batch::new(texts))).unwrap();
+    let expected = numbers(&golden.expected["logits"]);
+    assert_eq!(logits.len(), expected.len());
+    for (own, theirs) in logits.iter().zip(expected) {
+        close(&format!("{name}, a logit"), (*own).into(), theirs, 1e-4);
+    }
+}
+
+macro_rules! classifiers {
+    ($($test:ident: $name:literal),*) => {$(
+        #[test]
+        fn $test() {
+            logits_are_transformers($name);
+            loss_and_gradients_are_transformers($name);
+            fine_tuning_follows_transformers($name);
+        }
+    )*};
+}
+
+classifiers! {
+    bert_is_transformers: "bert",
+    bert_for_several_labels_is_transformers: "bert-multi-label",
+    bert_for_regression_is_transformers: "bert-regression",
+    roberta_is_transformers: "roberta",
+    distilbert_is_transformers: "distilbert"
+}

@@ -1,0 +1,112 @@
+//! Pretrained decoders against transformers, and the text that they write.
+
+use burn::tensor::{Device, Tensor};
+
+use super::super::decoder::Architecture;
+use super::super::generation::Writer;
+use super::super::language_modeling::LanguageModel;
+use super::super::layers::{DropoutKey, Pass};
+use super::super::optimiser::{Optimiser, Pace, Place, clip_factor, loss_and_norm};
+use super::super::parameters::{Values, host};
+use super::super::pretrained::trained_values;
+use super::super::schedule::{Plateau, RateCourse};
+use super::super::task::Model;
+use super::golden::{close, golden_directory, gradients_are, json_of, numbers};
+use super::*;
+
+struct Golden {
+    model: LanguageModel,
+    values: Values,
+    expected: Value,
+    windows: Vec<Vec<u32>>,
+    device: Device,
+}
+
+fn tokens(value: &Value) -> Vec<u32> {
+    value.as_array().unwrap().iter().map(|id| u32::try_from(id.as_u64().unwrap()).unwrap()).collect()
+}
+
+impl Golden {
+    fn of(name: &str) -> Self {
+        let (source, device) = (golden_directory(name), Device::flex());
+        let model = LanguageModel::new(Architecture::read(json_of(&source.join("config.json")).as_object().unwrap().clone()).unwrap());
+        let values = trained_values(&source, &model, &device).unwrap();
+        let expected = json_of(&source.join("golden.json"));
+        let windows = expected["windows"].as_array().unwrap().iter().map(tokens).collect();
+        Self { model, values, expected, windows, device }
+    }
+
+    fn gradients(&self, values: &Values, chosen: &[usize]) -> (Tensor<1>, Values) {
+        let leaves = values.leaves();
+        let device = self.device.clone().autodiff();
+        let pass = Pass::training(&leaves, &device, DropoutKey { seed: 1, step: 0, micro_batch: 0 });
+        let seen: Vec<u32> = chosen.iter().flat_map(|row| &self.windows[*row][..7]).copied().collect();
+        let told: Vec<u32> = chosen.iter().flat_map(|row| &self.windows[*row][1..]).copied().collect();
+        let share = 1.0 / told.len() as f64;
+        let loss = self.model.decoder.loss(&pass, &seen, told, 7, 0.0, share);
+        let mut gradients = loss.backward();
+        let gradient = |leaf: &Tensor<2>| leaf.grad_remove(&mut gradients).unwrap_or_else(|| leaf.clone().inner().zeros_like());
+        (loss.inner(), Values(leaves.0.iter().map(gradient).collect()))
+    }
+}
+
+fn is_transformers(name: &str) {
+    let golden = Golden::of(name);
+    let logits = host(golden.model.decoder.forward(&Pass::inference(&golden.values, &golden.device), &golden.windows.concat(), 8)).unwrap();
+    let expected = numbers(&golden.expected["logits"]);
+    assert_eq!(logits.len(), expected.len());
+    for (own, theirs) in logits.iter().zip(expected) {
+        close(&format!("{name}, a logit"), (*own).into(), theirs, 1e-4);
+    }
+    let (loss, gradients) = golden.gradients(&golden.values, &[0, 1, 2]);
+    close("loss", host(loss).unwrap()[0].into(), golden.expected["loss"].as_f64().unwrap(), 1e-4);
+    gradients_are(golden.model.parameters(), gradients, &golden.expected["gradients"]);
+
+    let training = &golden.expected["training"];
+    let losses = numbers(&training["losses"]);
+    let arguments = arguments(json!({
+        "learning_rate": training["learning_rate"], "weight_decay": training["weight_decay"], "max_steps": losses.len(), "warmup_steps": 0,
+    }));
+    let course = RateCourse::new(&arguments, losses.len() as u64);
+    let mut values = golden.values.clone();
+    let mut optimiser = Optimiser::new(&arguments, golden.model.parameters(), &golden.device, Place::Host);
+    for (step, (batch, expected)) in (0..).zip(training["batches"].as_array().unwrap().iter().zip(&losses)) {
+        let chosen: Vec<usize> = tokens(batch).into_iter().map(|row| row as usize).collect();
+        let (loss, gradients) = golden.gradients(&values, &chosen);
+        let (loss, norm) = loss_and_norm(loss, &gradients).unwrap();
+        close(&format!("{name}, loss of step {step}"), loss, *expected, 1e-3);
+        let pace = Pace { rate: course.rate(step, &Plateau::default()), step: step + 1, clip: clip_factor(norm, 1.0) };
+        optimiser.step(golden.model.parameters(), &mut values, gradients, pace).unwrap();
+    }
+}
+
+/// Always the likeliest token, with what was computed for earlier ones kept.
+fn writes_what_transformers_writes(name: &str) {
+    let golden = Golden::of(name);
+    let written = tokens(&golden.expected["written"]);
+    let mut writer = Writer::new(&golden.model, &golden.values, &golden.device, written[..4].to_vec());
+    for (place, expected) in written.iter().enumerate().skip(4) {
+        let logits = writer.logits().unwrap();
+        let likeliest = (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap();
+        assert_eq!(likeliest, *expected as usize, "{name}: token {place}");
+        writer.push(*expected);
+    }
+}
+
+#[test]
+fn gpt2_is_transformers() {
+    is_transformers("gpt2");
+    writes_what_transformers_writes("gpt2");
+}
+
+#[test]
+fn llama_with_shared_heads_is_transformers() {
+    is_transformers("llama");
+    writes_what_transformers_writes("llama");
+}
+
+#[test]
+fn qwen2_with_its_biases_and_tied_embeddings_is_transformers() {
+    is_transformers("qwen2");
+    writes_what_transformers_writes("qwen2");
+}

@@ -1,0 +1,150 @@
+"""Makes src/trainer/tests/golden/: tiny random checkpoints of each architecture and what transformers computes with them.
+
+    python3 -m venv .venv && .venv/bin/pip install torch==2.15.0 transformers==5.23.0 safetensors
+    .venv/bin/python tests/peers/models_golden.py src/trainer/tests/golden
+
+A directory each: config.json, model.safetensors, and golden.json with a batch, its logits, its loss, the gradients of the
+loss (their norms, sums and first numbers, by the names of the tensors) and the losses of 20 steps of fine-tuning as
+transformers' Trainer makes them: AdamW, its rule of which parameters decay, a linear schedule, gradients clipped to a norm of
+1. Dropout is off. The weights are larger than fresh ones, so that every part of a model counts.
+"""
+import json
+import sys
+from pathlib import Path
+
+import torch
+import transformers
+from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassification, BertConfig, DistilBertConfig, GPT2Config, LlamaConfig,
+                          Qwen2Config, RobertaConfig, get_linear_schedule_with_warmup)
+
+try:
+    from transformers.trainer_pt_utils import get_parameter_names
+except ImportError:
+    from transformers.trainer import get_parameter_names
+
+torch.set_num_threads(1)
+STEPS, RATE, DECAY = 20, 5e-3, 0.1
+SMALL = dict(vocab_size=40, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24)
+OFF = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+# [CLS] is 2, [SEP] is 3; texts of several lengths, so that there is padding.
+TEXTS = [[2, 5, 7, 9, 3], [2, 8, 3], [2, 11, 39, 12, 20, 21, 4, 3], [2, 30, 31, 3]]
+WINDOWS = [[1, 5, 7, 9, 3, 12, 30, 8], [4, 39, 2, 2, 17, 0, 25, 6], [33, 1, 9, 9, 10, 11, 14, 15]]
+
+CLASSIFIERS = {
+    "bert": (BertConfig(**SMALL, **OFF, max_position_embeddings=12), "single_label_classification", 3),
+    "bert-multi-label": (BertConfig(**SMALL, **OFF, max_position_embeddings=12, hidden_act="gelu_new"), "multi_label_classification", 3),
+    "bert-regression": (BertConfig(**SMALL, **OFF, max_position_embeddings=12, hidden_act="relu", layer_norm_eps=1e-5), "regression", 1),
+    "roberta": (RobertaConfig(**SMALL, **OFF, max_position_embeddings=14, pad_token_id=1, type_vocab_size=1, layer_norm_eps=1e-5),
+                "single_label_classification", 3),
+    "distilbert": (DistilBertConfig(vocab_size=40, dim=16, n_layers=2, n_heads=2, hidden_dim=24, max_position_embeddings=12, dropout=0.0,
+                                    attention_dropout=0.0, seq_classif_dropout=0.0), "single_label_classification", 3),
+}
+ROPE = dict(SMALL, num_key_value_heads=1, max_position_embeddings=32)
+DECODERS = {
+    "gpt2": GPT2Config(vocab_size=40, n_embd=16, n_layer=2, n_head=2, n_positions=16, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+                       bos_token_id=0, eos_token_id=0),
+    "llama": LlamaConfig(**ROPE, bos_token_id=1, eos_token_id=2, rms_norm_eps=1e-5, tie_word_embeddings=False),
+    "qwen2": Qwen2Config(**ROPE, bos_token_id=1, eos_token_id=2, tie_word_embeddings=True),
+}
+
+
+def enlarge(model):
+    """Weights of a size at which activations, attention and gradients are far from 0."""
+    torch.manual_seed(7)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 2:
+                parameter.normal_(0.0, 0.25)
+            elif "bias" in name:
+                parameter.normal_(0.0, 0.1)
+            else:
+                parameter.uniform_(0.5, 1.5)
+
+
+def trainer_optimizer(model):
+    """`Trainer.create_optimizer` and `get_decay_parameter_names`, AdamW with Trainer's defaults."""
+    decayed = transformers.Trainer.get_decay_parameter_names(None, model)
+    parameters = dict(model.named_parameters())
+    groups = [
+        {"params": [parameter for name, parameter in parameters.items() if name in decayed], "weight_decay": DECAY},
+        {"params": [parameter for name, parameter in parameters.items() if name not in decayed], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=RATE, betas=(0.9, 0.999), eps=1e-8)
+
+
+def golden(model, batch, labels, shown):
+    model.eval()
+    output = model(**batch, labels=labels)
+    output.loss.backward()
+    tied = set()
+    gradients = {}
+    for name, parameter in model.named_parameters():
+        if parameter.grad is None or parameter.data_ptr() in tied:
+            continue
+        tied.add(parameter.data_ptr())
+        numbers = parameter.grad.flatten()
+        gradients[name] = {"norm": numbers.norm().item(), "sum": numbers.sum().item(), "first": numbers[:4].tolist()}
+    result = {"logits": output.logits.flatten().tolist(), "loss": output.loss.item(), "gradients": gradients}
+    model.train()
+    optimizer = trainer_optimizer(model)
+    schedule = get_linear_schedule_with_warmup(optimizer, 0, STEPS)
+    losses = []
+    for step in range(STEPS):
+        chosen = shown(step)
+        optimizer.zero_grad()
+        inputs = {key: value[chosen] for key, value in batch.items()}
+        loss = model(**inputs, labels=labels[chosen]).loss
+        losses.append(loss.item())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+    result["training"] = {"losses": losses, "learning_rate": RATE, "weight_decay": DECAY, "batches": [shown(step) for step in range(STEPS)]}
+    return result
+
+
+def write(directory, model, contents):
+    directory.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(directory)
+    for extra in ["generation_config.json"]:
+        (directory / extra).unlink(missing_ok=True)
+    return directory / "golden.json", contents
+
+
+def main():
+    target = Path(sys.argv[1])
+    wanted = sys.argv[2:]
+    for name, (config, problem, labels) in CLASSIFIERS.items():
+        if wanted and name not in wanted:
+            continue
+        config.num_labels, config.problem_type = labels, problem
+        torch.manual_seed(1)
+        model = AutoModelForSequenceClassification.from_config(config)
+        enlarge(model)
+        length, padding = max(map(len, TEXTS)), config.pad_token_id
+        ids = torch.tensor([text + [padding] * (length - len(text)) for text in TEXTS])
+        mask = torch.tensor([[1] * len(text) + [0] * (length - len(text)) for text in TEXTS])
+        truth = {"single_label_classification": torch.tensor([0, 2, 1, 1]), "regression": torch.tensor([0.5, -1.0, 2.0, 0.25]),
+                 "multi_label_classification": torch.tensor([[1.0, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]])}[problem]
+        file, _ = write(target / name, model, None)
+        result = golden(model, {"input_ids": ids, "attention_mask": mask}, truth, lambda step: [[0, 1, 2, 3], [1, 3], [2, 0, 1]][step % 3])
+        file.write_text(json.dumps({"texts": TEXTS, "labels": truth.tolist(), **result}) + "\n")
+    for name, config in DECODERS.items():
+        if wanted and name not in wanted:
+            continue
+        torch.manual_seed(1)
+        model = AutoModelForCausalLM.from_config(config)
+        enlarge(model)
+        file, _ = write(target / name, model, None)
+        ids = torch.tensor(WINDOWS)
+        with torch.no_grad():
+            written = model.eval().generate(ids[:1, :4], max_new_tokens=12, do_sample=False, eos_token_id=None, pad_token_id=0)
+        result = golden(model, {"input_ids": ids}, ids, lambda step: [[0, 1, 2], [1], [2, 0]][step % 3])
+        file.write_text(json.dumps({"windows": WINDOWS, "written": written[0].tolist(), **result}) + "\n")
+    for file in sorted(target.rglob("*")):
+        if file.is_file():
+            print(f"{file.stat().st_size:8} {file}")
+
+
+if __name__ == "__main__":
+    main()
