@@ -18,6 +18,7 @@ mod explain;
 mod export;
 mod export_data;
 mod extend;
+mod gc;
 mod generate;
 mod importance;
 mod init;
@@ -161,6 +162,8 @@ pub enum Verb {
     ExportData(export_data::ExportDataArguments),
     /// Tell what the store and the trials' files take on the disk
     Du(du::DuArguments),
+    /// Remove files that no study needs
+    Gc(gc::GcArguments),
     /// Train one model with fixed parameters
     Train(train::TrainArguments),
     /// Use an exported model on texts
@@ -287,6 +290,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Export(arguments) => export::export(arguments, console),
         Verb::ExportData(arguments) => export_data::export_data(arguments, console),
         Verb::Du(arguments) => du::du(arguments, console),
+        Verb::Gc(arguments) => gc::gc(arguments, console),
         Verb::Train(arguments) => train::train(arguments, console),
         Verb::Predict(arguments) => predict::predict(arguments, console),
         Verb::Generate(arguments) => generate::generate(arguments, console),

@@ -7,6 +7,7 @@ mod ask;
 mod control;
 mod demand;
 mod killed;
+mod places;
 pub mod race;
 pub mod retention;
 pub mod simulator;
@@ -23,6 +24,7 @@ pub use ask::seed_of;
 use demand::Filling;
 pub use demand::{TellError, Told};
 pub use killed::end_of_killed_runner;
+use places::Place;
 use window::Window;
 
 use crate::checkpoint::Checkpoint;
@@ -207,6 +209,11 @@ pub enum Effect {
         /// The checkpoint.
         path: PathBuf,
     },
+    /// End the worker of a slot that nothing is started on any more: it holds memory for nobody.
+    Vacate {
+        /// The slot's position.
+        slot: usize,
+    },
     /// The run is over: nothing follows.
     Finish(Outcome),
 }
@@ -289,6 +296,8 @@ pub struct Engine {
     lineage: Option<Box<Lineage>>,
     slots: Vec<Slot>,
     busy: Vec<Option<Busy>>,
+    /// Of each slot, what else is known.
+    places: Vec<Place>,
     queue: BTreeSet<TrialNumber>,
     /// Of the queue, those that ran when the runner died: they go on before anything else, as if nothing had happened.
     recovered: BTreeSet<TrialNumber>,
@@ -337,6 +346,7 @@ impl Engine {
             busy: slots.iter().map(|_| None).collect(),
             window,
             lineage: None,
+            places: slots.iter().map(|_| Place::default()).collect(),
             spec,
             sampler,
             pruner,
@@ -412,6 +422,7 @@ impl Engine {
             Filling::OnDemand => self.end_if_drained(),
         }
         self.mind_idleness();
+        self.vacate_places();
         std::mem::take(&mut self.effects)
     }
 

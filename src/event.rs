@@ -266,6 +266,21 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// Its user paused a device: nothing is started there until it is resumed.
+    DevicePaused {
+        /// Which.
+        device: Device,
+    },
+    /// A paused device is used again.
+    DeviceResumed {
+        /// Which.
+        device: Device,
+    },
+    /// Its user changed the slots of the running study.
+    SlotsChanged {
+        /// Those that there are now.
+        slots: Vec<Slot>,
+    },
     /// The study's budget was raised, on top of what the study file says.
     BudgetExtended {
         /// By how much.
@@ -328,6 +343,9 @@ impl Event {
             | Event::StudyPaused { .. }
             | Event::StudyResumed { .. }
             | Event::BudgetExtended { .. }
+            | Event::DevicePaused { .. }
+            | Event::DeviceResumed { .. }
+            | Event::SlotsChanged { .. }
             | Event::DiskExceeded { .. }
             | Event::RequestServed { .. } => None,
         }
@@ -366,6 +384,19 @@ pub enum Request {
     ResumeTrial {
         /// Which.
         trial: TrialNumber,
+    },
+    /// Let what runs on a device save, leave and go on elsewhere; start nothing there until it is resumed.
+    PauseDevice {
+        /// Which.
+        device: Device,
+    },
+    /// Use a paused device again, or use another number of its slots.
+    ResumeDevice {
+        /// Which.
+        device: Device,
+        /// How many trials at a time, as long as the present run lasts; `None`: as many as there were.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        slots: Option<u32>,
     },
     /// Run this configuration next.
     Enqueue {

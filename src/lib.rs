@@ -79,14 +79,15 @@
 //! 2. The store is opened and migrated, the study found by name. A changed file is shown as a difference, and taken, taken
 //!    with `--accept`, or refused without `--fork`.
 //! 3. A worker of its own reads, checks and tokenises the data, once for each digest of data and tokenizer.
-//! 4. The lease is taken. Processes that a dead runner left are killed; their attempts are closed as lost, and their trials
+//! 4. The lease is taken. Processes that a dead runner left are killed, and its end is written in its stead; whole checkpoints
+//!    that it did not store are adopted or removed; open attempts are closed as lost, and their trials
 //!    go on from the newest checkpoint that is not ahead of their reports.
 //! 5. The loop: wait for one input, drain the rest, step the engine for each, append the events of the turn in **one
 //!    transaction**, and only then launch, answer, kill, remove, print.
 //! 6. A child carries out the attempt: one long-lived worker a slot for the built-in trainer, one supervisor an attempt for a
 //!    command. It says `@hpsearch {..}` on stdout; every other line is its log. A report of the metric gets a verdict.
 //! 7. A checkpoint is written beside its place, synced, renamed, then told. The engine keeps the best of the study, what runs
-//!    and what is paused, and drops the others.
+//!    and what is paused, and drops the others, and more where `max_disk` is short: one rule, which `du` reads too.
 //! 8. The screens read the store, and logs beside it, in `run` as in `watch`: a thread loads what they want and draws what
 //!    takes long, so that no frame waits. Their commands are rows of `request`,
 //!    as those of every verb that asks for something. Whoever runs the study serves them; where nobody does, the verb takes
@@ -145,7 +146,8 @@
 //! - Data is prepared before the lease is taken, and the test split measured at export: both are errands, not trials.
 //! - [`paths`], [`policy`], [`processes`] and [`wire`] are modules of their own, since runner, child and command line share them.
 //! - [`reporters::wording`] counts columns with ratatui, so that tables in pipes and on screens agree.
-//! - A checkpoint that the store does not know is written over by the rerun; it is not adopted.
+//! - A command's checkpoint that the store does not know is left alone: what it holds, and of which step, only the command knows.
+//! - A device is a slot for `budget.device_hours`: what shares a GPU is not told apart from what has one of its own.
 //! - The winner of a race is measured on the test split by `run`, after the runner has left: an errand, as at export.
 //! - Cloning (PBT), several objectives and other machines are not built; the journal, the leases and the schema leave room
 //!   for them.

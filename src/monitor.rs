@@ -89,6 +89,11 @@ impl Monitor {
     }
 }
 
+/// The NVIDIA GPUs as they are now, or why there are none to list.
+pub fn gpus(visible_devices: Option<&str>) -> Result<Vec<Gpu>, NoGpus> {
+    Gpus::find(visible_devices).map(|gpus| gpus.sample())
+}
+
 /// The machine as it is now, without process trees and without what takes two samples.
 pub fn glance(visible_devices: Option<&str>) -> Machine {
     Monitor::new(visible_devices).sample(&[])

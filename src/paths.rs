@@ -20,7 +20,7 @@ pub fn data_cache(spec: &StudySpec, store: &Path) -> PathBuf {
 
 /// The directory of one trial: `<files>/<study>/trial-<number>`.
 pub fn trial_directory(spec: &StudySpec, store: &Path, trial: TrialNumber) -> PathBuf {
-    files_directory(spec, store).join(as_component(&spec.name)).join(format!("trial-{trial}"))
+    files_directory(spec, store).join(component(&spec.name)).join(format!("trial-{trial}"))
 }
 
 /// The log of one attempt: everything its program printed, `<trial directory>/attempt-<n>.log`.
@@ -29,19 +29,19 @@ pub fn attempt_log(spec: &StudySpec, store: &Path, trial: TrialNumber, attempt: 
 }
 
 /// A study's name as one path component; different names give different components, and ordinary ones stay as they are.
-fn as_component(name: &str) -> String {
-    let mut component = String::with_capacity(name.len());
+pub fn component(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
     for (index, char) in name.chars().enumerate() {
         match char {
-            '.' if index == 0 => component.push_str("%2e"),
-            '/' => component.push_str("%2f"),
-            '\\' => component.push_str("%5c"),
-            '%' => component.push_str("%25"),
-            '\0' => component.push_str("%00"),
-            _ => component.push(char),
+            '.' if index == 0 => text.push_str("%2e"),
+            '/' => text.push_str("%2f"),
+            '\\' => text.push_str("%5c"),
+            '%' => text.push_str("%25"),
+            '\0' => text.push_str("%00"),
+            _ => text.push(char),
         }
     }
-    component
+    text
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The one loop that drives a study: waits for an input, asks the engine, writes, and only then acts.
 
+pub mod adoption;
 mod causes;
 pub mod clock;
 pub mod desk;
@@ -7,6 +8,7 @@ pub mod disk;
 pub mod errand;
 pub mod inline;
 pub mod launcher;
+pub mod leftovers;
 mod listener;
 pub mod process;
 pub mod signals;
@@ -185,6 +187,7 @@ impl<'a> Runner<'a> {
         let lease = take_lease(storage, study)?;
         clear_leftovers(storage, study, store)?;
         let requests = waiting_requests(storage, study, &lease)?;
+        adoption::settle(storage, &lease, study, store, now())?;
         let view = storage.view(study.id)?;
         let journal = if study.spec.deterministic { storage.events_after(study.id, Seq(0), u64::MAX)? } else { Vec::new() };
         let (clock, grace) = (clock_of(storage, study.id)?, grace());
@@ -347,6 +350,7 @@ impl<'a> Runner<'a> {
             Effect::Answer { trial, attempt, verdict } => self.with_job(trial, attempt, |job| job.answer(&verdict)),
             Effect::Leave { trial, attempt } => self.with_job(trial, attempt, Job::leave),
             Effect::Kill { trial, attempt } => self.with_job(trial, attempt, Job::kill),
+            Effect::Vacate { slot } => self.launcher.vacate(slot),
             Effect::Remove { path, .. } => remove_files(&self.files, &path),
             Effect::Finish(outcome) => return Ok(Some(outcome)),
         }

@@ -4,12 +4,13 @@ pub mod conformance;
 pub mod memory;
 pub mod sqlite;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::Checkpoint;
-use crate::device::Slot;
+use crate::device::{Device, Slot};
 use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
 use crate::forecast::Used;
 use crate::lineage::Lineage;
@@ -97,6 +98,8 @@ pub struct StudySummary {
     pub finished: Option<String>,
     /// Why nothing is started, if its user paused it.
     pub paused: Option<String>,
+    /// Devices on which nothing is started, because its user paused them.
+    pub paused_devices: BTreeSet<Device>,
     /// What was added to the study file's budget; `spec` includes it.
     pub extension: Extension,
     /// What its user wrote about it.

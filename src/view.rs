@@ -4,7 +4,10 @@ mod changes;
 
 pub use changes::{Changes, Mark};
 
+use std::collections::BTreeSet;
+
 use crate::configuration::{self, Run};
+use crate::device::Device;
 use crate::event::{AttemptEnd, Event};
 use crate::metric::{Direction, Score};
 use crate::race::Race;
@@ -81,6 +84,8 @@ pub struct StudyView {
     pub race: Option<Race>,
     /// How many of the trials are runs of races.
     pub race_counts: Counts,
+    /// Devices on which nothing is started, because its user paused them.
+    pub paused_devices: BTreeSet<Device>,
     /// What was added to the study file's budget.
     pub extension: Extension,
     /// What its user wrote about the study, in that order.
@@ -110,6 +115,7 @@ impl StudyView {
             paused: None,
             race: None,
             race_counts: Counts::default(),
+            paused_devices: BTreeSet::new(),
             extension: Extension::default(),
             notes: Vec::new(),
             tags: Vec::new(),
@@ -212,6 +218,9 @@ impl StudyView {
             Event::StudyReopened { .. } => self.finished = None,
             Event::StudyPaused { reason } => self.paused = Some(reason.clone()),
             Event::StudyResumed { .. } => self.paused = None,
+            Event::SlotsChanged { .. } => {}
+            Event::DevicePaused { device } => drop(self.paused_devices.insert(device.clone())),
+            Event::DeviceResumed { device } => drop(self.paused_devices.remove(device)),
             Event::BudgetExtended { by } => self.extension = self.extension.and(*by),
             Event::Noted { trial: None, text } => self.notes.push(Note { at, text: text.clone() }),
             Event::Tagged { trial: None, tag, present } => set_tag(&mut self.tags, tag, *present),

@@ -14,6 +14,9 @@ use crate::study::{Milestones, StepClock};
 use crate::trial::{AttemptNumber, TrialNumber};
 use crate::verdict::Verdict;
 
+/// Before the name of a study whose trials used tokenised data: an empty file among it, by which `hpsearch gc` knows.
+pub const USED_BY: &str = "used-by-";
+
 /// What starts a line that is meant for the runner; every other line is the trial's log.
 pub const PREFIX: &str = "@hpsearch ";
 

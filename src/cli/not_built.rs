@@ -3,7 +3,7 @@
 use super::exit::Failure;
 
 /// Verbs of later steps. The command line does not know them; asked for one, it says so.
-pub const LATER: &[&str] = &["report", "track", "gc"];
+pub const LATER: &[&str] = &["report", "track"];
 
 /// The refusal.
 pub fn refusal(verb: &str) -> Failure {

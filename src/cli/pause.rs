@@ -5,6 +5,7 @@ use clap::Args;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::request::{ask_all, named};
+use crate::device::Device;
 use crate::event::Request;
 
 const EXAMPLES: &str = "\
@@ -12,6 +13,8 @@ Examples:
   hpsearch pause digits          the whole study: what runs saves, and leaves
   hpsearch pause digits 7        one trial; its slot goes to another one
   hpsearch pause 3-5             some trials of the only study
+  hpsearch pause --device cuda:0 its trials save, leave and go on elsewhere, and
+                                 its worker ends: the memory is free
 
 A trial saves and leaves: a built-in one at its next step, a command when it has
 reported next (it reads \"pause\", and gets SIGTERM 3 s later; after 30 s without
@@ -30,12 +33,19 @@ pub struct PauseArguments {
     /// The study's name or file, and trials of it
     #[arg(value_name = "STUDY, TRIALS")]
     pub words: Vec<String>,
+    /// Pause a device of the study instead: cuda:0, cpu
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Vec<Device>,
 }
 
 /// Pauses.
 pub fn pause(arguments: &PauseArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (study, trials) = named(&arguments.words, console)?;
     let mut requests: Vec<Request> = trials.iter().map(|trial| Request::PauseTrial { trial: trial.number }).collect();
+    if !(arguments.device.is_empty() || trials.is_empty()) {
+        return Err(Failure::usage("trials and devices are paused one after the other").help("leave out the trials, or --device"));
+    }
+    requests.extend(arguments.device.iter().map(|device| Request::PauseDevice { device: device.clone() }));
     if requests.is_empty() {
         requests.push(Request::PauseStudy);
     }

@@ -5,12 +5,18 @@ use clap::Args;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::request::{ask_all, named};
+use crate::device::Device;
 use crate::event::Request;
+use crate::runner::slots::{Machine, slots};
+use crate::study::DevicesSpec;
 
 const EXAMPLES: &str = "\
 Examples:
   hpsearch resume digits         the whole study goes on
   hpsearch resume digits 7       one trial goes on, from where it saved
+  hpsearch resume --device cuda:0         a paused device is used again
+  hpsearch resume --device cpu --slots 3  three trials at a time there, until
+                                          the present run ends
 
 A trial that waits at a rung of its pruner runs to the next one, whatever the
 pruner thinks of it. A study that nobody runs goes on with `hpsearch run`.";
@@ -22,12 +28,28 @@ pub struct ResumeArguments {
     /// The study's name or file, and trials of it
     #[arg(value_name = "STUDY, TRIALS")]
     pub words: Vec<String>,
+    /// Resume a device of the study instead: cuda:0, cpu
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Vec<Device>,
+    /// Run so many trials at a time on that device, also on one that the study did not use
+    #[arg(long, value_name = "N", requires = "device", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub slots: Option<u32>,
 }
 
 /// Resumes.
 pub fn resume(arguments: &ResumeArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (study, trials) = named(&arguments.words, console)?;
     let mut requests: Vec<Request> = trials.iter().map(|trial| Request::ResumeTrial { trial: trial.number }).collect();
+    if !(arguments.device.is_empty() || trials.is_empty()) {
+        return Err(Failure::usage("trials and devices are resumed one after the other").help("leave out the trials, or --device"));
+    }
+    if arguments.slots.is_some() {
+        // Whoever runs the study runs it here: what is not on this machine is no place for trials.
+        let select = arguments.device.iter().map(ToString::to_string).collect();
+        slots(&DevicesSpec { select, ..study.spec.devices.clone() }, &study.spec.program, &Machine::detect())?;
+    }
+    let resumed = arguments.device.iter().map(|device| Request::ResumeDevice { device: device.clone(), slots: arguments.slots });
+    requests.extend(resumed);
     if requests.is_empty() {
         requests.push(Request::ResumeStudy);
     }

@@ -242,6 +242,8 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
         ValueRule::Last => "the last report of a trial",
     };
     let threads = count(u64::from(spec.devices.cpu_threads), "thread");
+    let paused: String =
+        study.paused_devices.iter().map(|device| format!("; {device} is paused by you: `hpsearch resume --device {device}`")).collect();
     let keep = spec.checkpoints.keep_best.map_or_else(|| "all".to_owned(), |best| format!("of the best {}", count(u64::from(best), "trial")));
     let most = spec.checkpoints.max_disk.map(|most| format!(", {} at most", bytes(most))).unwrap_or_default();
     vec![
@@ -250,7 +252,7 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
         ("sampler", sampler(study)),
         ("pruner", policy(&spec.pruner)),
         ("program", program(&spec.program)),
-        ("devices", format!("{}, {threads} for each trial on the CPU", one_line(&spec.devices.select.join(", ")))),
+        ("devices", format!("{}, {threads} for each trial on the CPU{paused}", one_line(&spec.devices.select.join(", ")))),
         ("checkpoints", format!("{keep}{most}, in {}", one_line(&shown(&files_directory(spec, &console.store))))),
         ("seed", spec.seed.to_string()),
     ]

@@ -40,7 +40,8 @@ impl Engine {
     /// Gives every free slot something to run, and ends the study when there is nothing.
     pub(super) fn fill_slots(&mut self) {
         while matches!(self.phase, Phase::Searching | Phase::Racing(_)) && self.view.paused.is_none() {
-            let Some(slot) = self.busy.iter().position(Option::is_none) else { return };
+            let free = |index: &usize| self.busy[*index].is_none() && self.is_open(*index);
+            let Some(slot) = (0..self.busy.len()).find(free) else { break };
             match self.next_trial() {
                 Ok(Some(trial)) => self.start(slot, trial),
                 Ok(None) if self.learn() => {}
@@ -54,7 +55,8 @@ impl Engine {
                 Err(why) => self.drain(Outcome::Broken(why)),
             }
         }
-        if matches!(self.phase, Phase::Draining(_)) {
+        // Without an open slot the end is not seen above; a race waits for one.
+        if matches!(self.phase, Phase::Draining(_)) || self.phase == Phase::Searching && self.is_without_place() {
             self.end_if_idle();
             if matches!(self.phase, Phase::Racing(_)) {
                 self.fill_slots();
@@ -258,6 +260,7 @@ impl Engine {
         }
         let resume = assignment.resume.as_ref().map(|checkpoint| (checkpoint.step, checkpoint.path.clone()));
         self.emit(Event::AttemptStarted { trial: number, attempt, slot: assignment.slot.clone(), resume, until });
+        self.places[index].warm = true;
         self.busy[index] = Some(Busy { trial: number, attempt, since: self.now, heard: self.now, leaving: None, pause_by: None, kill_sent: false });
         self.effects.push(Effect::Launch(assignment));
     }

@@ -13,16 +13,16 @@ use crate::verdict::{Reason, Verdict};
 const BY_YOU: &str = "paused by you";
 
 /// The sentence of a request that was carried out, or why it cannot be.
-type Served = Result<String, Refusal>;
+pub(super) type Served = Result<String, Refusal>;
 
 /// Why a request cannot be carried out, never without what to do instead.
 #[derive(Debug)]
-struct Refusal {
+pub(super) struct Refusal {
     why: String,
     instead: String,
 }
 
-fn refused(why: impl Into<String>, instead: impl Into<String>) -> Refusal {
+pub(super) fn refused(why: impl Into<String>, instead: impl Into<String>) -> Refusal {
     Refusal { why: why.into(), instead: instead.into() }
 }
 
@@ -59,6 +59,8 @@ impl Engine {
             Request::ResumeStudy => self.resume_study(),
             Request::PauseTrial { trial } => self.pause_trial(*trial),
             Request::ResumeTrial { trial } => self.resume_trial(*trial),
+            Request::PauseDevice { device } => self.pause_device(device),
+            Request::ResumeDevice { device, slots } => self.resume_device(device, *slots),
             Request::Enqueue { params } => self.enqueue(params),
             Request::Retry { trials: Retried::One(trial) } => self.retry(*trial),
             Request::Retry { trials: Retried::AllFailed } => self.retry_failed(),
@@ -151,7 +153,7 @@ impl Engine {
             self.let_go(number);
         }
         for index in 0..self.busy.len() {
-            if self.busy[index].as_ref().is_some_and(|busy| self.hold_of(busy.trial).is_none()) {
+            if self.is_open(index) && self.busy[index].as_ref().is_some_and(|busy| self.hold_of(busy.trial).is_none()) {
                 self.withdraw(index);
             }
         }
@@ -183,7 +185,7 @@ impl Engine {
         match (trial.state, trial.hold) {
             (TrialState::Running, Some(_)) => {
                 self.emit(Event::TrialHeld { trial: number, hold: None });
-                if let Some(index) = self.index_of(number).filter(|_| self.view.paused.is_none()) {
+                if let Some(index) = self.index_of(number).filter(|index| self.view.paused.is_none() && self.is_open(*index)) {
                     self.withdraw(index);
                 }
                 Ok(format!("trial {number} goes on"))
@@ -327,7 +329,7 @@ impl Engine {
 
     /// Asks what is on a slot to save and leave. A command is told at its next report, for it may lose its work since the
     /// last checkpoint otherwise; everything else saves when it is asked.
-    fn ask_to_pause(&mut self, index: usize) {
+    pub(super) fn ask_to_pause(&mut self, index: usize) {
         let waits_for_report = matches!(self.spec.program, Program::Command { .. });
         let (now, deadline) = (self.now, self.now.after(self.grace));
         let Some(busy) = self.busy[index].as_mut().filter(|busy| busy.leaving.is_none()) else { return };
@@ -358,7 +360,7 @@ impl Engine {
     }
 
     /// What is on the slot need not pause any more; if it was told already, it is queued again when it has left.
-    fn withdraw(&mut self, index: usize) {
+    pub(super) fn withdraw(&mut self, index: usize) {
         if let Some(busy) = self.busy[index].as_mut() {
             busy.pause_by = None;
         }

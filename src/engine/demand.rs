@@ -1,5 +1,6 @@
 //! Trials on demand: a program that runs them itself asks for one and tells how it ended; no slot is filled unasked.
 
+use super::places::Place;
 use super::{Effect, Engine, EngineError, Leaving, Phase};
 use crate::device::{Device, Slot};
 use crate::event::{AttemptEnd, Event};
@@ -147,6 +148,7 @@ impl Engine {
         self.busy.iter().position(Option::is_none).unwrap_or_else(|| {
             self.slots.push(own_slot(self.slots.len()));
             self.busy.push(None);
+            self.places.push(Place::default());
             self.busy.len() - 1
         })
     }

@@ -287,7 +287,7 @@ impl World<'_> {
             Effect::Leave { trial, attempt } => self.end(self.simulation.leave_time, trial, attempt, AttemptEnd::Interrupted),
             Effect::Kill { trial, attempt } => self.end(Duration::ZERO, trial, attempt, AttemptEnd::Failed(FailureCause::WorkerLost)),
             Effect::Finish(outcome) => return Some(outcome),
-            Effect::Append(_) | Effect::Remove { .. } => {}
+            Effect::Append(_) | Effect::Remove { .. } | Effect::Vacate { .. } => {}
         }
         None
     }

@@ -134,9 +134,9 @@ impl Engine {
         Some(Timestamp(begun.0.saturating_add(limit.saturating_sub(self.view.ran_micros).max(0))))
     }
 
-    /// Notes when a paused study begins and ends to have nothing on its slots.
+    /// Notes when a paused study, or one whose devices are all paused, begins and ends to have nothing on its slots.
     pub(super) fn mind_idleness(&mut self) {
-        let is_idle = self.view.paused.is_some() && self.busy.iter().all(Option::is_none);
+        let is_idle = (self.view.paused.is_some() || self.is_without_place()) && self.busy.iter().all(Option::is_none);
         match (is_idle, self.idle_since) {
             (true, None) => self.idle_since = Some(self.now),
             (false, Some(since)) => {
@@ -205,7 +205,7 @@ impl Engine {
         let outcome = match &self.phase {
             Phase::Waiting | Phase::Over => return,
             // It waits to be resumed.
-            Phase::Searching if self.view.paused.is_some() => return,
+            Phase::Searching if self.view.paused.is_some() || self.is_without_place() && self.waits_for_a_place() => return,
             // What its trials used until they had left belongs to it.
             Phase::Draining(Outcome::Finished(_) | Outcome::NoValue(_)) if let Some(limit) = self.spent => self.judge_end(self.used_up(limit)),
             Phase::Draining(Outcome::NoValue(reason)) if self.view.counts.complete > 0 => Outcome::Finished(reason.clone()),

@@ -117,6 +117,10 @@ impl Engine {
             (_, Some(Leaving::Killed)) => self.fail(number, "killed on request".to_owned()),
             (AttemptEnd::Completed, _) => self.complete_with(number, message),
             (AttemptEnd::Paused, _) if self.has_arrived(number) => self.complete(number),
+            (AttemptEnd::Paused, Some(Leaving::Holding { .. })) if !self.is_open(slot) => {
+                let why = format!("left {}", self.slots[slot].device);
+                self.requeue(number, &why);
+            }
             (AttemptEnd::Paused, Some(Leaving::Holding { .. })) => self.requeue(number, "resumed by you"),
             (AttemptEnd::Paused, leaving) => {
                 let reason = match leaving {

@@ -271,7 +271,7 @@ impl Session {
                 Effect::Leave { trial, attempt } | Effect::Kill { trial, attempt } => drop(self.leaving.insert((trial, attempt))),
                 Effect::Finish(outcome) => self.outcome = Some(outcome),
                 // What a program saves is its own: it registers no checkpoints here.
-                Effect::Append(_) | Effect::Remove { .. } => {}
+                Effect::Append(_) | Effect::Remove { .. } | Effect::Vacate { .. } => {}
             }
         }
         Ok((launched, answered))

@@ -2,7 +2,7 @@
 
 use super::Happening;
 use super::plain;
-use super::wording::{attempt_end, disk_exceeded, duration, extension, micros, number, one_line, param};
+use super::wording::{attempt_end, disk_exceeded, duration, extension, micros, number, one_line, param, slots};
 use crate::event::{Answer, Event};
 use crate::metric::{Direction, Score};
 use crate::trial::{Origin, TrialState};
@@ -84,6 +84,9 @@ fn other(happening: &Happening<'_>) -> String {
         Event::StudyPaused { reason } => format!("the study is paused: {reason}"),
         Event::StudyResumed { reason } => format!("the study is resumed: {reason}"),
         Event::BudgetExtended { by } => format!("the budget is raised by {}", extension(*by)),
+        Event::DevicePaused { device } => format!("{device} is paused by you"),
+        Event::DeviceResumed { device } => format!("{device} is resumed by you"),
+        Event::SlotsChanged { slots: now } => format!("the study has {} now", slots(now)),
         Event::DiskExceeded { bytes, limit } => disk_exceeded(*bytes, *limit),
         Event::Noted { trial, text } => format!("note on {}: {text}", subject(*trial)),
         Event::Tagged { trial, tag, present: true } => format!("{} is tagged `{tag}`", subject(*trial)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::ahead::{self, Running, look_ahead};
 use super::progress::Progress;
-use super::wording::{count, disk_exceeded, duration, extension, micros, number, one_line, param, rough_duration};
+use super::wording::{count, disk_exceeded, duration, extension, micros, number, one_line, param, rough_duration, slots};
 use super::{Happening, Reporter};
 use crate::event::{Answer, AttemptEnd, Event};
 use crate::forecast::Used;
@@ -42,6 +42,9 @@ impl Reporter for Plain {
         if view.paused.is_some() {
             writeln!(out, "  it is paused, so that nothing starts: `hpsearch resume {}` lets it go on", one_line(&spec.name))?;
         }
+        for device in &view.paused_devices {
+            writeln!(out, "  {device} is paused: `hpsearch resume {} --device {device}` lets it go on", one_line(&spec.name))?;
+        }
         self.study = Some((spec.clone(), at));
         self.ran_before = micros(view.ran_micros);
         out.flush()
@@ -51,7 +54,7 @@ impl Reporter for Plain {
         if let (Event::BudgetExtended { by }, Some((spec, _))) = (happening.event, &mut self.study) {
             spec.budget.extend(*by);
         }
-        if let Event::RunnerStarted { slots, .. } = happening.event {
+        if let Event::RunnerStarted { slots, .. } | Event::SlotsChanged { slots } = happening.event {
             self.slots = slots.len();
         }
         let is_best = |number| happening.view.best().is_some_and(|best| best.number == number);
@@ -119,6 +122,9 @@ pub(super) fn line(happening: &Happening<'_>, is_best: impl FnOnce(TrialNumber) 
         Event::StudyPaused { reason } => format!("the study is {reason}: nothing starts until it is resumed"),
         Event::StudyResumed { reason } => format!("the study is {reason}"),
         Event::BudgetExtended { by } => format!("the budget is extended by {}", extension(*by)),
+        Event::DevicePaused { device } => format!("{device} is paused by you: nothing is started there"),
+        Event::DeviceResumed { device } => format!("{device} is resumed by you"),
+        Event::SlotsChanged { slots: now } => format!("running on {}", slots(now)),
         Event::DiskExceeded { bytes, limit } => disk_exceeded(*bytes, *limit),
         Event::RequestServed { answer: Answer::Refused(why), .. } => format!("a request was refused: {why}"),
         _ => return None,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ratatui::style::Style;
 use ratatui::text::Span;
 
+use crate::device::Slot;
 use crate::event::AttemptEnd;
 use crate::params::Value;
 use crate::storage::StudySummary;
@@ -82,6 +83,12 @@ pub fn disk_exceeded(taken: u64, limit: u64) -> String {
         bytes(taken),
         bytes(limit)
     )
+}
+
+/// The slots of a run: `3 slots (cpu, cpu, cuda:0)`.
+pub fn slots(slots: &[Slot]) -> String {
+    let devices: Vec<String> = slots.iter().map(|slot| slot.device.to_string()).collect();
+    format!("{} ({})", count(slots.len() as u64, "slot"), devices.join(", "))
 }
 
 /// A text without line breaks and other control characters, which would break a line or drive the terminal.

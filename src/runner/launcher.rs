@@ -36,6 +36,9 @@ pub trait Launcher {
     /// Called at every turn: a child that was killed may have left what hides its end.
     fn look_after(&mut self) {}
 
+    /// Called when nothing is started on a slot any more, and nothing runs there: what is kept for it holds memory for nobody.
+    fn vacate(&mut self, _slot: usize) {}
+
     /// Called when the study is paused and nothing runs: what is kept between attempts holds memory for nobody.
     fn rest(&mut self) {}
 

@@ -185,6 +185,13 @@ impl Launcher for ProcessLauncher {
         }
     }
 
+    /// A worker whose stdin is closed ends.
+    fn vacate(&mut self, slot: usize) {
+        if let Some(worker) = self.workers.remove(&slot) {
+            worker.stdin.close();
+        }
+    }
+
     fn rest(&mut self) {
         if !self.workers.is_empty() {
             self.shut_down();

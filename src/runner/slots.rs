@@ -1,6 +1,7 @@
 //! Where trials can run: the `[devices]` table against what this machine has.
 
 use crate::device::{Device, Slot};
+use crate::monitor::{NoGpus, gpus};
 use crate::study::{DevicesSpec, Program};
 
 /// What this machine offers.
@@ -44,13 +45,18 @@ impl Machine {
     }
 }
 
-/// NVIDIA devices in `/dev`, restricted by CUDA_VISIBLE_DEVICES where that is set.
+/// NVIDIA GPUs that CUDA shows to this process, as the driver tells. Where it cannot be asked, their device files are
+/// counted, restricted by CUDA_VISIBLE_DEVICES where that is set.
 fn visible_gpus() -> u32 {
-    if let Ok(visible) = std::env::var("CUDA_VISIBLE_DEVICES") {
-        let count = visible.split(',').map(str::trim).take_while(|entry| !entry.is_empty() && *entry != "-1").count();
-        return u32::try_from(count).unwrap_or(0);
-    }
-    let count = (0..1024).take_while(|index| std::path::Path::new(&format!("/dev/nvidia{index}")).exists()).count();
+    let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+    let count = match gpus(visible.as_deref()) {
+        Ok(gpus) => gpus.iter().filter(|gpu| gpu.cuda.is_some()).count(),
+        Err(NoGpus::NoDriver) => 0,
+        Err(NoGpus::NotBuilt | NoGpus::Trouble(_)) => match visible {
+            Some(visible) => visible.split(',').map(str::trim).take_while(|entry| !entry.is_empty() && *entry != "-1").count(),
+            None => (0..1024).take_while(|index| std::path::Path::new(&format!("/dev/nvidia{index}")).exists()).count(),
+        },
+    };
     u32::try_from(count).unwrap_or(0)
 }
 

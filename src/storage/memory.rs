@@ -130,6 +130,7 @@ impl StudyData {
             race_counts: self.view.race_counts,
             finished: self.view.finished.clone(),
             paused: self.view.paused.clone(),
+            paused_devices: self.view.paused_devices.clone(),
             extension: self.view.extension,
             notes: self.view.notes.clone(),
             tags: self.view.tags.clone(),
@@ -331,9 +332,11 @@ impl StorageReader for MemoryStore {
     fn used(&self, study: StudyId) -> Result<Used, StorageError> {
         let data = self.data();
         let study = data.study(study)?;
-        let slots = study.journal.iter().rev().find_map(|(_, _, event)| match event {
+        let slots = study.journal.iter().fold(None, |now, (_, _, event)| match event {
             Event::RunnerStarted { slots, .. } => Some(slots.len()),
-            _ => None,
+            // Without a runner there are none to change.
+            Event::SlotsChanged { slots } => now.map(|_| slots.len()),
+            _ => now,
         });
         Ok(Used::of(&study.view, slots.unwrap_or(0)))
     }

@@ -11,7 +11,9 @@ use ratatui::text::{Line, Span};
 use super::look::Look;
 use super::state::State;
 use crate::event::{Answer, AttemptEnd, Event, Seq};
-use crate::reporters::wording::{attempt_end, count, disk_exceeded, extension, micros, number, one_line, param, rough_duration, shorten, width};
+use crate::reporters::wording::{
+    attempt_end, count, disk_exceeded, extension, micros, number, one_line, param, rough_duration, shorten, slots, width,
+};
 use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::time::Timestamp;
 use crate::trial::{TrialNumber, TrialState};
@@ -185,6 +187,9 @@ fn said(event: &Event) -> (Weight, String) {
         Event::StudyPaused { reason } => (Study, format!("the study is paused: {reason}")),
         Event::StudyResumed { reason } => (Study, format!("the study is resumed: {reason}")),
         Event::BudgetExtended { by } => (Study, format!("the budget is raised by {}", extension(*by))),
+        Event::DevicePaused { device } => (Study, format!("{device} is paused: nothing is started there")),
+        Event::DeviceResumed { device } => (Study, format!("{device} is resumed")),
+        Event::SlotsChanged { slots: now } => (Study, format!("the study has {} now", slots(now))),
         Event::DiskExceeded { bytes, limit } => (Study, disk_exceeded(*bytes, *limit)),
         Event::Noted { trial: Some(_), text } => (Plain, format!("note: {text}")),
         Event::Noted { trial: None, text } => (Study, format!("note: {text}")),

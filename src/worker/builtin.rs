@@ -15,7 +15,7 @@ use crate::arguments::{ArgumentProblem, DataArguments, Probe, TrainerArguments};
 use crate::metric::{Direction, Metrics};
 use crate::study::StepClock;
 use crate::trainer::{self, Clock, Host, HostError, HostVerdict, Milestones, Objective, PreparedData, RunEnd, Sampling, Split, Start, TrainerError};
-use crate::wire::{Down, EndWord, Job, TrainJob, Up};
+use crate::wire::{Down, EndWord, Job, TrainJob, USED_BY, Up};
 
 type Values = BTreeMap<String, serde_json::Value>;
 
@@ -95,6 +95,10 @@ fn answer(body: serde_json::Value) -> Result<End, String> {
 
 fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, String> {
     let (arguments, prepared) = told(job)?;
+    if let Some(study) = job.trial.directory.parent().and_then(Path::file_name).and_then(|name| name.to_str()) {
+        // Without the mark it is taken for anyone's, and stays.
+        let _only_a_mark = std::fs::write(prepared.directory().join(format!("{USED_BY}{study}")), "");
+    }
     let (device, start) = (job.trial.device.to_string(), job.trial.resume.as_deref().map_or(Start::Fresh, Start::Resume));
     let mut run = training(job, &arguments, &prepared, &device, start);
     let watched = job.is_watched.then_some(None);

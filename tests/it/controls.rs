@@ -19,7 +19,7 @@ use serde_json::{Value as Json, json};
 use crate::commands::{Ended, ONE_SLOT, REPORT_X, Site, assert_done, study, wait_at_most, wait_until};
 
 /// Steps with a checkpoint each, up to 6 or to where it is to go; leaves when it hears `pause`.
-const STEPS: &str = r#"
+pub const STEPS: &str = r#"
 step=0; [ -z "$HPSEARCH_RESUME" ] || step=$(cat "$HPSEARCH_RESUME")
 last=${HPSEARCH_UNTIL:-6}
 while [ $step -lt $last ]; do
@@ -49,7 +49,7 @@ fn assert_no_step_twice(site: &Site, trials: u64, last: u64) {
 }
 
 /// The journal folds to what the tables say.
-fn assert_folds(site: &Site) {
+pub fn assert_folds(site: &Site) {
     let reader = SqliteReader::open(&site.path("runs/hpsearch.db")).unwrap();
     let stored = reader.study("s").unwrap().unwrap();
     let mut folded = StudyView::new(&stored.spec);

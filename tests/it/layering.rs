@@ -47,7 +47,7 @@ const MODULES: &[Module] = &[
     ("lineage", Nouns, &[]),
     ("event", Nouns, &["device", "lineage", "metric", "params", "sample", "study", "time", "trial", "verdict"]),
     ("race", Nouns, &["event", "metric", "sample", "trial"]),
-    ("view", Nouns, &["checkpoint", "configuration", "event", "metric", "params", "race", "sample", "study", "time", "trial"]),
+    ("view", Nouns, &["checkpoint", "configuration", "device", "event", "metric", "params", "race", "sample", "study", "time", "trial"]),
     ("history", Nouns, &["metric", "trial", "view"]),
     ("query", Nouns, &["metric", "params", "space", "study", "trial"]),
     ("policy", Policies, &[]),
@@ -107,7 +107,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("toml", &["config", "reporters/wording", "export/recipe", "export/card", "cli/train", "cli/enqueue"]),
     ("annotate_snippets", &["config/diagnostic"]),
     ("strsim", &["arguments", "config", "policy", "query", "cli"]),
-    ("blake3", &["seed", "samplers/start", "trainer", "export", "runner/surroundings"]),
+    ("blake3", &["seed", "samplers/start", "trainer", "export", "runner/surroundings", "runner/adoption"]),
     ("tpe", &["samplers/tpe_independent"]),
     ("libm", &["samplers/normal", "samplers/cmaes/evolution", "importance/ped_anova", "pruners/wilcoxon", "sample"]),
     // Storage's suite makes journals at random, from fixed seeds.

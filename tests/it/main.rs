@@ -5,17 +5,22 @@
 mod ask_tell;
 mod beginning;
 mod budgets;
+#[cfg(feature = "train")]
+mod builtin;
+mod changes;
 mod chaos;
 mod commands;
 mod config;
 mod constraints;
 mod controls;
 mod data_verbs;
+mod devices;
 mod doctor;
 mod engine;
 mod faults;
 mod forecasts;
 mod fuzz;
+mod gc;
 mod help;
 mod honest;
 mod importance;

@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-fn hpsearch(directory: &Path, arguments: &[&str]) -> Output {
+pub fn hpsearch(directory: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
     command.args(arguments).current_dir(directory).env_remove("HPSEARCH_STORE").stdin(Stdio::null());
     command.output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn assert_done(output: &Output) {
+pub fn assert_done(output: &Output) {
     assert!(output.status.success(), "{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr));
 }
 
 /// The quickstart's data with a small study over it, in `directory`.
-fn small_study(directory: &Path, extra: &str) -> PathBuf {
+pub fn small_study(directory: &Path, extra: &str) -> PathBuf {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("studies/data");
     let study = format!(
         r#"
@@ -60,7 +60,7 @@ fn small_study(directory: &Path, extra: &str) -> PathBuf {
 }
 
 /// What a study found, without times and attempts.
-fn trials(directory: &Path) -> Vec<Value> {
+pub fn trials(directory: &Path) -> Vec<Value> {
     let output = hpsearch(directory, &["trials", "--sort", "number", "--json"]);
     assert_done(&output);
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -169,7 +169,7 @@ fn an_interrupted_study_ends_like_an_undisturbed_one() {
     assert_eq!(trials(stormy.path()), trials(calm.path()));
 }
 
-fn wait_for_reports(directory: &Path, wanted: i64) {
+pub fn wait_for_reports(directory: &Path, wanted: i64) {
     let until = Instant::now() + Duration::from_secs(120);
     let count = || -> Option<i64> {
         let path = directory.join("runs/hpsearch.db");

@@ -71,6 +71,7 @@ fn assert_whole(reader: &dyn Storage, study: StudyId, view: &StudyView, journal:
     assert_eq!(summary.finished, view.finished);
     assert_eq!((&summary.paused, summary.extension), (&view.paused, view.extension));
     assert_eq!((&summary.notes, &summary.tags), (&view.notes, &view.tags));
+    assert_eq!(summary.paused_devices, view.paused_devices);
     assert_eq!(summary.best.map(|(number, _)| number), view.best().map(|trial| trial.number));
     let listed = reader.trials(study, &TrialQuery::all(SortKey::Number))?;
     assert_eq!(listed.len(), view.trials.len());
@@ -88,7 +89,11 @@ fn assert_whole(reader: &dyn Storage, study: StudyId, view: &StudyView, journal:
         _ => None,
     });
     assert_eq!(reader.running_since(study)?, (view.ran_micros, since.flatten()));
-    let slots = journal.iter().rev().find_map(|(_, event)| if let Event::RunnerStarted { slots, .. } = event { Some(slots.len()) } else { None });
+    let slots = journal.iter().fold(None, |now, (_, event)| match event {
+        Event::RunnerStarted { slots, .. } => Some(slots.len()),
+        Event::SlotsChanged { slots } => now.map(|_| slots.len()),
+        _ => now,
+    });
     assert_eq!(reader.used(study)?, Used::of(view, slots.unwrap_or(0)));
     let of_all = view.trials.iter().flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.clone())));
     assert_eq!(reader.checkpoints(study)?, of_all.collect::<Vec<_>>());

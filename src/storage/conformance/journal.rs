@@ -114,6 +114,14 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
             Event::TrialFinished { trial, state, value, reason: rng.random_bool(0.5).then_some(reason) }
         }
         22 => Event::StudyFinished { reason },
+        23 if rng.random_bool(0.5) => {
+            let device = [Device::Cpu, Device::Cuda(3)][rng.random_range(0..2)].clone();
+            match rng.random_range(0..3) {
+                0 => Event::DevicePaused { device },
+                1 => Event::DeviceResumed { device },
+                _ => Event::SlotsChanged { slots: (0..rng.random_range(1..4)).map(|index| Slot { index, device: device.clone() }).collect() },
+            }
+        }
         23 => Event::StudyPaused { reason },
         24 => Event::StudyResumed { reason },
         25 => {

@@ -104,6 +104,18 @@ impl<'a> Append<'a> {
             Event::StudyPaused { reason } => self.pause_study(Some(reason))?,
             Event::StudyResumed { .. } => self.pause_study(None)?,
             Event::BudgetExtended { by } => self.extend(*by)?,
+            Event::DevicePaused { device } => {
+                let sql = "INSERT OR IGNORE INTO paused_device (study_id, device) VALUES (?1, ?2)";
+                self.execute(sql, params![self.study.0, device.to_string()]).map(drop)?;
+            }
+            Event::DeviceResumed { device } => {
+                let sql = "DELETE FROM paused_device WHERE study_id = ?1 AND device = ?2";
+                self.execute(sql, params![self.study.0, device.to_string()]).map(drop)?;
+            }
+            Event::SlotsChanged { slots } => {
+                let sql = "UPDATE runner SET slots = ?2 WHERE seq = (SELECT max(seq) FROM runner WHERE study_id = ?1)";
+                self.execute(sql, params![self.study.0, to_json(slots)?]).map(drop)?;
+            }
             Event::Noted { trial: None, text } => {
                 let sql = "INSERT INTO study_note (study_id, seq, at, text) VALUES (?1, ?2, ?3, ?4)";
                 self.execute(sql, params![self.study.0, seq, self.now.0, text]).map(drop)?;

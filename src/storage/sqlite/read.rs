@@ -1,5 +1,6 @@
 //! Reads everything but trials: studies, attempts, reports, the journal.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -10,7 +11,7 @@ use super::number::{from_integer, from_real, number_of, trial_id, trial_ids};
 use super::pages::{self, Reverse, Which};
 use super::trials;
 use crate::configuration::{self, Run};
-use crate::device::Slot;
+use crate::device::{Device, Slot};
 use crate::event::{Answer, Event, Seq};
 use crate::lineage::Lineage;
 use crate::race::Race;
@@ -63,7 +64,16 @@ pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySumma
         runs.iter().filter(|run| run.origin.is_race()).for_each(|run| *race_counts.of(run.state) += 1);
     }
     let (notes, tags) = (notes(connection, id)?, tags(connection, id)?);
-    Ok(StudySummary { id, spec, counts, best, race, race_counts, finished, paused, extension, notes, tags, held: held(connection, id)?, created })
+    let paused_devices = paused_devices(connection, id)?;
+    let held = held(connection, id)?;
+    Ok(StudySummary { id, spec, counts, best, race, race_counts, finished, paused, paused_devices, extension, notes, tags, held, created })
+}
+
+fn paused_devices(connection: &Connection, study: StudyId) -> Result<BTreeSet<Device>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT device FROM paused_device WHERE study_id = ?1")?;
+    let names = statement.query_map([study.0], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+    let place = || format!("table `paused_device`, study {}", study.0);
+    names.iter().map(|name| name.parse().map_err(|unknown| Fault::corrupt(place(), unknown))).collect()
 }
 
 /// The race of a study.
@@ -217,6 +227,7 @@ pub(super) fn view(connection: &Connection, study: StudyId) -> Result<StudyView,
     view.finished = row.finished;
     view.paused = row.paused;
     view.race = race(connection, study)?;
+    view.paused_devices = paused_devices(connection, study)?;
     view.extension = row.extension;
     view.notes = notes(connection, study)?;
     view.tags = tags(connection, study)?;

@@ -1,0 +1,139 @@
+//! `hpsearch gc`: removes files below the runs directory that no study needs.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::path::Path;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::OutputForm;
+use super::console::{Console, life, shown};
+use super::exit::{Exit, Failure};
+use super::trial_json::VERSION;
+use crate::paths::component;
+use crate::reporters::table::{Align, Column};
+use crate::reporters::wording::{HolderLife, bytes, count, one_line};
+use crate::runner::disk::entries;
+use crate::runner::leftovers::{Kind, Leftover, Stores, leftovers, remove};
+use crate::storage::StorageReader;
+use crate::storage::sqlite::SqliteReader;
+
+const EXAMPLES: &str = "\
+Examples:
+  hpsearch gc --dry-run            what would be removed, and how much it takes
+  hpsearch gc                      the same, then asks
+  hpsearch gc --yes                without asking
+
+Removed is what a crash left half-written, checkpoints of trials that are over
+and that the store does not list, files of trials and studies that it does not
+have, and tokenised data that none of its studies has used. What runs, waits or
+is paused stays, and so do logs and a command's own files. A study may run
+meanwhile.";
+
+/// What `hpsearch gc` is told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct GcArguments {
+    /// Only list it
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Do not ask
+    #[arg(long, conflicts_with = "dry_run")]
+    pub yes: bool,
+    /// Print JSON; removes only with --yes
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    version: u32,
+    /// Whether they were removed.
+    removed: bool,
+    files: &'a [Leftover],
+    bytes: u64,
+}
+
+/// Removes them, once the person agrees.
+pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failure> {
+    let store = std::path::absolute(&console.store)?;
+    let reader = console.reader()?;
+    let stores = Stores { path: &store, reader: &reader, others: other_studies(&store), is_alive: |holder| life(holder) == HolderLife::Alive };
+    let found = leftovers(&stores)?;
+    let form = OutputForm::from(arguments.json);
+    let is_to_be_removed = match form {
+        OutputForm::Json => arguments.yes,
+        OutputForm::Text => {
+            list(&found, console)?;
+            !found.is_empty() && !arguments.dry_run && (arguments.yes || agrees(&found)?)
+        }
+    };
+    let mut gone = Vec::new();
+    if is_to_be_removed {
+        remove(&stores, &found, |leftover| gone.push(leftover.clone()))?;
+    }
+    match form {
+        OutputForm::Json => {
+            let files = if is_to_be_removed { &gone } else { &found };
+            console.json(&Answer { version: VERSION, removed: is_to_be_removed, files, bytes: total(files) })?;
+        }
+        OutputForm::Text if is_to_be_removed => {
+            writeln!(console.out, "removed {}, {}", count(gone.len() as u64, "leftover"), bytes(total(&gone)))?;
+            if gone.len() < found.len() {
+                console.say(&format!("{} left: in use by now, or not ours to remove", count((found.len() - gone.len()) as u64, "leftover")));
+            }
+        }
+        OutputForm::Text => {}
+    }
+    Ok(Exit::Done)
+}
+
+fn total(leftovers: &[Leftover]) -> u64 {
+    leftovers.iter().map(|leftover| leftover.bytes).sum()
+}
+
+/// The studies of other stores in the store's directory: they keep their files in the same place.
+fn other_studies(store: &Path) -> BTreeSet<String> {
+    let directory = store.parent().unwrap_or(Path::new("."));
+    let others = entries(directory).filter(|path| path != store && path.extension().is_some_and(|extension| extension == "db"));
+    let studies = others.filter_map(|path| SqliteReader::open(&path).ok()?.studies().ok()).flatten();
+    studies.map(|study| component(&study.spec.name)).collect()
+}
+
+fn list(found: &[Leftover], console: &mut Console) -> Result<(), Failure> {
+    if found.is_empty() {
+        writeln!(console.out, "nothing to remove: everything there belongs to a study")?;
+        return Ok(());
+    }
+    let cells = |cell: &dyn Fn(&Leftover) -> String| found.iter().map(cell).collect::<Vec<_>>();
+    console.table(&[
+        Column::new("size", Align::Right, cells(&|leftover| bytes(leftover.bytes))),
+        Column::new("what", Align::Left, cells(&|leftover| what(leftover.kind).to_owned())),
+        Column::new("where", Align::Left, cells(&|leftover| one_line(&shown(&leftover.path)))),
+    ])?;
+    writeln!(console.out, "{}, {}", count(found.len() as u64, "leftover"), bytes(total(found)))?;
+    Ok(())
+}
+
+fn what(kind: Kind) -> &'static str {
+    match kind {
+        Kind::HalfWritten => "half-written",
+        Kind::Checkpoint => "old checkpoint",
+        Kind::Trial => "unknown trial",
+        Kind::Study => "unknown study",
+        Kind::Data => "unused data",
+    }
+}
+
+fn agrees(found: &[Leftover]) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        let refusal = Failure::usage("nobody can be asked whether to remove this");
+        return Err(refusal.help("`hpsearch gc --yes` removes it without asking, `hpsearch gc --dry-run` lists it"));
+    }
+    eprint!("Remove {} ({})? [y/N] ", count(found.len() as u64, "leftover"), bytes(total(found)));
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}

@@ -1,0 +1,208 @@
+//! Checkpoints of the built-in trainer that were whole when the runner died, but not yet in the store: adopted or removed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::disk::{entries, size};
+use crate::event::Event;
+use crate::paths::trial_directory;
+use crate::query::{Filter, SortKey, TrialQuery};
+use crate::storage::{Lease, Storage, StorageError, StoredStudy};
+use crate::study::{Program, StepClock};
+use crate::time::Timestamp;
+use crate::trial::{Trial, TrialState};
+
+/// Settles the checkpoints of trials that are not over and that the store does not list. A whole one that is not ahead of
+/// what its trial reported is taken into the store, so that the trial goes on from there; another is removed, for the trial
+/// will write it again.
+///
+/// Nobody runs the study meanwhile: the caller holds the lease and has cleared away what a dead runner left. A command's
+/// files are its own: what they hold, and of which step, only the command knows.
+///
+/// # Errors
+/// Those of the store. Files that cannot be read or removed stay: the trial writes over them.
+pub fn settle(storage: &mut dyn Storage, lease: &Lease, study: &StoredStudy, store: &Path, now: Timestamp) -> Result<(), StorageError> {
+    if !matches!(study.spec.program, Program::Trainer { .. }) {
+        return Ok(());
+    }
+    let states = [TrialState::Running, TrialState::Queued, TrialState::Paused];
+    let mut adopted = Vec::new();
+    for state in states {
+        let of_state = Filter::parse(&format!("state:{}", state.as_str()), &study.spec).unwrap_or_else(|_| Filter::all());
+        for trial in storage.trials(study.id, &TrialQuery::all(SortKey::Number).filtered(of_state))? {
+            adopted.extend(settle_trial(&trial, study.spec.step, &trial_directory(&study.spec, store, trial.number)));
+        }
+    }
+    if !adopted.is_empty() {
+        storage.append(lease, now, &adopted)?;
+    }
+    Ok(())
+}
+
+fn settle_trial(trial: &Trial, clock: StepClock, directory: &Path) -> Vec<Event> {
+    let reported = trial.last().map_or(0, |(step, _)| step);
+    let is_known = |path: &PathBuf| trial.checkpoints.iter().any(|checkpoint| checkpoint.path == *path);
+    let mut found: Vec<PathBuf> = entries(directory).filter(|path| is_checkpoint(path) && !is_known(path)).collect();
+    found.sort();
+    let mut adopted = Vec::new();
+    for path in found {
+        match step_of(&path, clock).filter(|step| *step <= reported) {
+            Some(step) => adopted.push(Event::CheckpointSaved { trial: trial.number, step, bytes: Some(size(&path)), path }),
+            // What cannot be removed is written over.
+            None => drop(fs::remove_dir_all(&path)),
+        }
+    }
+    adopted
+}
+
+fn is_checkpoint(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.and_then(|name| name.strip_prefix("checkpoint-")).is_some_and(|step| step.parse::<u64>().is_ok())
+}
+
+/// What is read of `trainer_state.json`; the trainer knows the rest.
+#[derive(Deserialize)]
+struct State {
+    global_step: u64,
+    epoch: f64,
+    evaluated_step: u64,
+    last_report: Option<Report>,
+}
+
+#[derive(Deserialize)]
+struct Report {
+    clock: u64,
+}
+
+/// The clock value that a whole checkpoint holds; `None` for one that is not whole, or does not say.
+fn step_of(directory: &Path, clock: StepClock) -> Option<u64> {
+    let digests: BTreeMap<String, String> = serde_json::from_slice(&fs::read(directory.join("digests.json")).ok()?).ok()?;
+    for (name, digest) in &digests {
+        let bytes = fs::read(directory.join(name)).ok()?;
+        if blake3::hash(&bytes).to_hex().as_str() != digest {
+            return None;
+        }
+    }
+    digests.contains_key("trainer_state.json").then_some(())?;
+    let state: State = serde_json::from_slice(&fs::read(directory.join("trainer_state.json")).ok()?).ok()?;
+    let passed = match clock {
+        StepClock::Step => Some(state.global_step),
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "passes over the data, a small positive number")]
+        StepClock::Epoch => Some(state.epoch as u64),
+        // How many rows a step had is not in it.
+        StepClock::Samples => None,
+    };
+    let reported = state.last_report.filter(|_| state.evaluated_step == state.global_step).map(|report| report.clock);
+    match (reported, passed) {
+        (Some(reported), Some(passed)) => Some(reported.min(passed)),
+        (reported, passed) => reported.or(passed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::Checkpoint;
+    use crate::device::{Device, Slot};
+    use crate::event::AttemptEnd;
+    use crate::metric::{Direction, Metrics};
+    use crate::params::Params;
+    use crate::runner::this_process;
+    use crate::space::Space;
+    use crate::storage::memory::MemoryStore;
+    use crate::storage::{StorageReader, Takeover};
+    use crate::study::StudySpec;
+    use crate::trial::{AttemptNumber, Origin, TrialNumber};
+
+    /// A checkpoint as the trainer writes it, after `step` optimiser steps, two in an epoch, reported at its end.
+    fn write(directory: &Path, step: u64) -> PathBuf {
+        let path = directory.join(format!("checkpoint-{step}"));
+        fs::create_dir_all(&path).unwrap();
+        let epoch = step as f64 / 2.0;
+        let state = serde_json::json!({ "version": 1, "global_step": step, "epoch": epoch, "evaluated_step": step - step % 2,
+            "last_report": { "clock": step / 2, "metrics": {} }, "best_metric": null });
+        let files = [("trainer_state.json", state.to_string()), ("model.safetensors", format!("weights {step}"))];
+        let digests: BTreeMap<&str, String> = files.iter().map(|(name, text)| (*name, blake3::hash(text.as_bytes()).to_hex().to_string())).collect();
+        for (name, text) in &files {
+            fs::write(path.join(name), text).unwrap();
+        }
+        fs::write(path.join("digests.json"), serde_json::to_vec(&digests).unwrap()).unwrap();
+        path
+    }
+
+    /// A study whose runner died; its trial reported the epochs up to `reported`, and saved the first.
+    fn died(directory: &Path, reported: u64, state: &[Event]) -> (MemoryStore, StoredStudy, Lease, PathBuf) {
+        let store = directory.join("hpsearch.db");
+        let program = Program::Trainer { arguments: BTreeMap::new(), data: BTreeMap::new() };
+        let spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), program);
+        let mut storage = MemoryStore::new();
+        storage.create_study(Timestamp(0), &spec).unwrap();
+        let study = storage.study("s").unwrap().unwrap();
+        let lease = storage.acquire(study.id, &this_process(), Timestamp(0), Takeover::IfFree).unwrap();
+        let (trial, attempt) = (TrialNumber(0), AttemptNumber(0));
+        let files = trial_directory(&spec, &store, trial);
+        let first = write(&files, 2);
+        let slot = Slot { index: 0, device: Device::Cpu };
+        let mut events = vec![
+            Event::TrialCreated { trial, params: Params::new(), origin: Origin::Asked },
+            Event::AttemptStarted { trial, attempt, slot, resume: None, until: None },
+        ];
+        events.extend((1..=reported).map(|step| {
+            let metrics: Metrics = [("loss".to_owned(), 1.0)].into_iter().collect();
+            Event::Reported { trial, attempt, step, metrics }
+        }));
+        events.push(Event::CheckpointSaved { trial, step: 1, path: first, bytes: None });
+        events.extend_from_slice(state);
+        storage.append(&lease, Timestamp(1), &events).unwrap();
+        (storage, study, lease, files)
+    }
+
+    fn settled(storage: &mut MemoryStore, study: &StoredStudy, lease: &Lease, directory: &Path) -> Vec<Checkpoint> {
+        settle(storage, lease, study, &directory.join("hpsearch.db"), Timestamp(2)).unwrap();
+        storage.trial(study.id, TrialNumber(0)).unwrap().unwrap().checkpoints
+    }
+
+    #[test]
+    fn a_whole_checkpoint_that_is_not_ahead_is_adopted_and_others_are_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut storage, study, lease, files) = died(directory.path(), 2, &[]);
+        let whole = write(&files, 4);
+        let within_an_epoch = write(&files, 5);
+        let ahead = write(&files, 6);
+        let damaged = write(&files, 3);
+        fs::write(damaged.join("model.safetensors"), "other weights").unwrap();
+        let torn = files.join("checkpoint-7");
+        fs::create_dir_all(&torn).unwrap();
+        let own = files.join("checkpoint-notes");
+        fs::create_dir_all(&own).unwrap();
+        let checkpoints = settled(&mut storage, &study, &lease, directory.path());
+        let of: Vec<(u64, &Path)> = checkpoints.iter().map(|checkpoint| (checkpoint.step, checkpoint.path.as_path())).collect();
+        assert_eq!(of, [(1, files.join("checkpoint-2").as_path()), (2, whole.as_path()), (2, within_an_epoch.as_path())]);
+        assert!(checkpoints[1].bytes.is_some_and(|bytes| bytes > 0));
+        assert!(!ahead.exists() && !damaged.exists() && !torn.exists() && own.exists());
+        // Once more changes nothing: what is adopted is known.
+        assert_eq!(settled(&mut storage, &study, &lease, directory.path()), checkpoints);
+    }
+
+    #[test]
+    fn what_is_over_and_what_is_paused_keeps_what_it_has() {
+        let over = [
+            Event::AttemptEnded { trial: TrialNumber(0), attempt: AttemptNumber(0), end: AttemptEnd::Completed, reason: None },
+            Event::TrialFinished { trial: TrialNumber(0), state: TrialState::Complete, value: Some(1.0), reason: None },
+        ];
+        let directory = tempfile::tempdir().unwrap();
+        let (mut storage, study, lease, files) = died(directory.path(), 3, &over);
+        let newer = write(&files, 6);
+        assert_eq!(settled(&mut storage, &study, &lease, directory.path()).len(), 1, "a trial that is over needs no more");
+        assert!(newer.exists(), "`hpsearch gc` removes it");
+        let paused = [Event::TrialPaused { trial: TrialNumber(0), reason: "rank 3 of 3".to_owned(), hold: None }];
+        let directory = tempfile::tempdir().unwrap();
+        let (mut storage, study, lease, files) = died(directory.path(), 3, &paused);
+        write(&files, 6);
+        let steps: Vec<u64> = settled(&mut storage, &study, &lease, directory.path()).iter().map(|checkpoint| checkpoint.step).collect();
+        assert_eq!(steps, [1, 3], "it goes on from its last report");
+    }
+}

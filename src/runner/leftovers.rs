@@ -1,0 +1,368 @@
+//! Files below the runs directory that nobody needs: what a crash left half-written, and what the store does not know.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use super::disk::{entries, size};
+use crate::event::{Event, Seq};
+use crate::paths::{component, files_directory};
+use crate::processes;
+use crate::storage::{Holder, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
+use crate::study::Program;
+use crate::trial::{TrialNumber, TrialState};
+use crate::wire::USED_BY;
+
+/// While somebody runs a study, what was touched within this time is left alone: it may be in the making.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// The directory of tokenised data in a directory of files.
+const DATA: &str = "data";
+
+/// What a leftover is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// What a process was writing when it died.
+    HalfWritten,
+    /// A checkpoint of a trial that is over, which the store does not list.
+    Checkpoint,
+    /// The files of a trial that the store does not have.
+    Trial,
+    /// The files of a study that no store beside has.
+    Study,
+    /// Tokenised data that no study there is has used.
+    Data,
+}
+
+/// Something that can be removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Leftover {
+    /// Where.
+    pub path: PathBuf,
+    /// What.
+    pub kind: Kind,
+    /// What it takes on the disk.
+    pub bytes: u64,
+    /// Whose it is, or was; empty for what belongs to no study.
+    pub study: String,
+    #[serde(skip)]
+    modified: Option<SystemTime>,
+}
+
+/// A store beside others: their studies may have files in the same place.
+pub struct Stores<'a> {
+    /// The store whose files are looked at.
+    pub path: &'a Path,
+    /// It.
+    pub reader: &'a dyn StorageReader,
+    /// Studies of other stores in the same directory.
+    pub others: BTreeSet<String>,
+    /// Whether whoever holds a study is alive, as far as can be told.
+    pub is_alive: fn(&Holder) -> bool,
+}
+
+/// Everything that can be removed, by path.
+///
+/// # Errors
+/// Those of the store.
+pub fn leftovers(stores: &Stores<'_>) -> Result<Vec<Leftover>, StorageError> {
+    let studies = stores.reader.studies()?;
+    let roots: BTreeSet<PathBuf> = studies.iter().map(|study| files_directory(&study.spec, stores.path)).chain([default_root(stores.path)]).collect();
+    // First the files, then the store: what is new was in the store before it was on the disk.
+    let seen: Vec<(PathBuf, Vec<Seen>)> = roots.into_iter().map(|root| (root.clone(), look(&root))).collect();
+    let known = Known::read(stores)?;
+    let mut leftovers = Vec::new();
+    for (root, seen) in seen {
+        for one in seen {
+            leftovers.extend(known.judge(stores, &root, one)?);
+        }
+    }
+    leftovers.sort_by(|one, other| one.path.cmp(&other.path));
+    leftovers.dedup_by(|one, other| one.path == other.path);
+    Ok(leftovers)
+}
+
+/// Removes some of them, each after another look: what changed since it was found stays. Those that are gone then.
+///
+/// # Errors
+/// Those of the store; what cannot be removed stays and is not among the answer.
+pub fn remove(stores: &Stores<'_>, found: &[Leftover], mut gone: impl FnMut(&Leftover)) -> Result<(), StorageError> {
+    let mut known = Known::read(stores)?;
+    let mut looked = SystemTime::now();
+    for leftover in found {
+        if looked.elapsed().unwrap_or_default() > Duration::from_millis(200) {
+            (known, looked) = (Known::read(stores)?, SystemTime::now());
+        }
+        let root = root_of(leftover);
+        let again = look(&root).into_iter().find(|seen| seen.path == leftover.path);
+        let Some(again) = again else { continue };
+        if known.judge(stores, &root, again)?.is_none_or(|now| now.kind != leftover.kind || now.modified != leftover.modified) {
+            continue;
+        }
+        if take_away(&leftover.path) {
+            gone(leftover);
+        }
+    }
+    Ok(())
+}
+
+/// Moved aside first: what is killed in the middle leaves something half-written, and nothing that looks whole.
+fn take_away(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let aside =
+        if half_written_by(&name).is_some() { path.to_owned() } else { path.with_file_name(format!(".{name}.{}-gc.tmp", std::process::id())) };
+    if aside != path && fs::rename(path, &aside).is_err() {
+        return false;
+    }
+    let removed = if aside.is_dir() { fs::remove_dir_all(&aside) } else { fs::remove_file(&aside) };
+    removed.is_ok()
+}
+
+fn default_root(store: &Path) -> PathBuf {
+    store.parent().unwrap_or(Path::new("")).join("files")
+}
+
+/// Something below a directory of files that may be a leftover.
+struct Seen {
+    path: PathBuf,
+    place: PlaceOf,
+}
+
+/// Where it lies: all names are single components.
+#[derive(Clone)]
+enum PlaceOf {
+    HalfWritten { pid: Option<u32> },
+    Study { study: String },
+    Trial { study: String, trial: TrialNumber },
+    InTrial { study: String, trial: TrialNumber },
+    Data,
+}
+
+fn look(root: &Path) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    for directory in entries(root).filter(|path| is_directory(path)) {
+        let Some(study) = name_of(&directory) else { continue };
+        let mut has_trials = false;
+        for entry in entries(&directory) {
+            let Some(name) = name_of(&entry) else { continue };
+            if let Some(pid) = half_written_by(&name) {
+                seen.push(Seen { path: entry, place: PlaceOf::HalfWritten { pid } });
+            } else if let Some(trial) = trial_of(&name) {
+                has_trials = true;
+                look_into_trial(&entry, &study, trial, &mut seen);
+                seen.push(Seen { path: entry, place: PlaceOf::Trial { study: study.clone(), trial } });
+            } else if study == DATA && is_digest(&name) {
+                seen.push(Seen { path: entry, place: PlaceOf::Data });
+            }
+        }
+        if has_trials {
+            seen.push(Seen { path: directory, place: PlaceOf::Study { study } });
+        }
+    }
+    seen
+}
+
+fn look_into_trial(directory: &Path, study: &str, trial: TrialNumber, seen: &mut Vec<Seen>) {
+    let of_a_command = directory.join("checkpoints");
+    let inside = entries(directory).chain(entries(&of_a_command));
+    for entry in inside.filter(|path| path.file_name().is_none_or(|name| name != "checkpoints")) {
+        let Some(name) = name_of(&entry) else { continue };
+        let place = match half_written_by(&name) {
+            Some(pid) => PlaceOf::HalfWritten { pid },
+            None => PlaceOf::InTrial { study: study.to_owned(), trial },
+        };
+        seen.push(Seen { path: entry, place });
+    }
+}
+
+fn root_of(leftover: &Leftover) -> PathBuf {
+    let up = match leftover.kind {
+        Kind::Study => 1,
+        Kind::Trial | Kind::Data => 2,
+        // In a trial's directory, in `checkpoints` below it, or beside tokenised data.
+        Kind::Checkpoint | Kind::HalfWritten => {
+            let trial = leftover.path.ancestors().skip(1).position(|path| name_of(path).is_some_and(|name| trial_of(&name).is_some()));
+            trial.map_or(2, |depth| depth + 3)
+        }
+    };
+    leftover.path.ancestors().nth(up).unwrap_or(Path::new("")).to_owned()
+}
+
+fn is_directory(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+fn name_of(path: &Path) -> Option<String> {
+    path.file_name()?.to_str().map(str::to_owned)
+}
+
+fn trial_of(name: &str) -> Option<TrialNumber> {
+    let digits = name.strip_prefix("trial-")?;
+    digits.parse().ok().filter(|number: &u64| number.to_string() == digits).map(TrialNumber)
+}
+
+/// `Some` for the name of something that was being written, `.checkpoint-3.4711-0.tmp`; with the process that did.
+fn half_written_by(name: &str) -> Option<Option<u32>> {
+    let inner = name.strip_prefix('.')?;
+    let inner = inner.strip_suffix(".tmp").or_else(|| inner.strip_suffix(".old"))?;
+    let (_, process) = inner.rsplit_once('.')?;
+    Some(process.split_once('-').and_then(|(pid, _)| pid.parse().ok()))
+}
+
+fn is_digest(name: &str) -> bool {
+    name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// What the store says.
+struct Known {
+    /// By the component of its files' path.
+    studies: HashMap<String, StudyFiles>,
+    /// Whether a study trains with the built-in trainer.
+    trains: bool,
+}
+
+struct StudyFiles {
+    name: String,
+    root: PathBuf,
+    is_held: bool,
+    is_command: bool,
+    states: BTreeMap<TrialNumber, TrialState>,
+    registered: HashSet<PathBuf>,
+    /// Checkpoints of commands that were registered and dropped: of a command's own files nothing else is ours to remove.
+    dropped: HashSet<PathBuf>,
+}
+
+impl Known {
+    fn read(stores: &Stores<'_>) -> Result<Known, StorageError> {
+        let mut known = Known { studies: HashMap::new(), trains: false };
+        for summary in stores.reader.studies()? {
+            known.trains |= matches!(summary.spec.program, Program::Trainer { .. });
+            known.studies.insert(component(&summary.spec.name), StudyFiles::read(stores, &summary)?);
+        }
+        Ok(known)
+    }
+
+    fn judge(&self, stores: &Stores<'_>, root: &Path, seen: Seen) -> Result<Option<Leftover>, StorageError> {
+        let Seen { path, place } = seen;
+        let of = |study: &str| self.studies.get(study).filter(|files| files.root == root);
+        let is_young = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).is_ok_and(|at| at.elapsed().unwrap_or_default() < YOUNG);
+        let somebody_runs = self.studies.values().any(|files| files.is_held);
+        if is_young && somebody_runs {
+            return Ok(None);
+        }
+        let (kind, study) = match &place {
+            PlaceOf::HalfWritten { pid } => {
+                if pid.is_some_and(processes::exists) {
+                    return Ok(None);
+                }
+                (Kind::HalfWritten, String::new())
+            }
+            PlaceOf::Study { study } => {
+                let elsewhere = root != default_root(stores.path) || self.studies.contains_key(study) || stores.others.contains(study);
+                if elsewhere {
+                    return Ok(None);
+                }
+                (Kind::Study, study.clone())
+            }
+            PlaceOf::Trial { study, trial } => match of(study) {
+                Some(files) if !files.states.contains_key(trial) && !stores.others.contains(study) => (Kind::Trial, files.name.clone()),
+                _ => return Ok(None),
+            },
+            PlaceOf::InTrial { study, trial } => match of(study) {
+                Some(files) if files.is_left_behind(*trial, &path) => (Kind::Checkpoint, files.name.clone()),
+                _ => return Ok(None),
+            },
+            PlaceOf::Data => {
+                let users: Vec<String> =
+                    entries(&path).filter_map(|entry| name_of(&entry)).filter_map(|name| name.strip_prefix(USED_BY).map(str::to_owned)).collect();
+                let is_used = users.iter().any(|user| self.studies.contains_key(user) || stores.others.contains(user));
+                // What no trial has used yet, or was made before that was noted, may be any study's.
+                if is_used || users.is_empty() && (self.trains || !stores.others.is_empty()) {
+                    return Ok(None);
+                }
+                (Kind::Data, String::new())
+            }
+        };
+        let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).ok();
+        Ok(Some(Leftover { bytes: size(&path), kind, study, modified, path }))
+    }
+}
+
+impl StudyFiles {
+    fn read(stores: &Stores<'_>, summary: &StudySummary) -> Result<StudyFiles, StorageError> {
+        let is_command = matches!(summary.spec.program, Program::Command { .. });
+        let outcomes = stores.reader.outcomes(summary.id, OutcomeCursor::default())?.0;
+        Ok(StudyFiles {
+            name: summary.spec.name.clone(),
+            root: files_directory(&summary.spec, stores.path),
+            is_held: summary.held.as_ref().is_some_and(|held| (stores.is_alive)(&held.holder)),
+            is_command,
+            states: outcomes.into_iter().map(|outcome| (outcome.number, outcome.state)).collect(),
+            registered: stores.reader.checkpoints(summary.id)?.into_iter().map(|(_, checkpoint)| real(&checkpoint.path)).collect(),
+            dropped: if is_command { dropped(stores.reader, summary.id)? } else { HashSet::new() },
+        })
+    }
+
+    /// Whether something in a trial's directory is a checkpoint that nothing goes on from.
+    fn is_left_behind(&self, trial: TrialNumber, path: &Path) -> bool {
+        let real = real(path);
+        let is_over = self.states.get(&trial).is_some_and(|state| state.is_finished());
+        let is_checkpoint = if self.is_command {
+            self.dropped.contains(&real)
+        } else {
+            name_of(path).is_some_and(|name| name.strip_prefix("checkpoint-").is_some_and(|step| step.parse::<u64>().is_ok()))
+        };
+        is_over && is_checkpoint && !self.registered.iter().any(|kept| kept.starts_with(&real))
+    }
+}
+
+/// Checkpoints that the journal says were dropped.
+fn dropped(reader: &dyn StorageReader, study: StudyId) -> Result<HashSet<PathBuf>, StorageError> {
+    let (mut dropped, mut after) = (HashSet::new(), Seq(0));
+    loop {
+        let page = reader.events_after(study, after, 10_000)?;
+        let Some((last, ..)) = page.last() else { return Ok(dropped) };
+        after = *last;
+        dropped
+            .extend(page.iter().filter_map(|(_, _, event)| if let Event::CheckpointDropped { path, .. } = event { Some(real(path)) } else { None }));
+    }
+}
+
+/// Different ways of writing a path are one: the store may be given relative to where one is.
+fn real(path: &Path) -> PathBuf {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return path.to_owned() };
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    fs::canonicalize(parent).map_or_else(|_| path.to_owned(), |parent| parent.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_what_was_being_written_and_by_whom() {
+        assert_eq!(half_written_by(".checkpoint-3.4711-0.tmp"), Some(Some(4711)));
+        assert_eq!(half_written_by(".0123456789abcdef.99-12.old"), Some(Some(99)));
+        assert_eq!(half_written_by(".checkpoint-3.77-gc.tmp"), Some(Some(77)));
+        assert_eq!((half_written_by("checkpoint-3"), half_written_by(".hidden"), half_written_by("a.tmp")), (None, None, None));
+        assert_eq!((trial_of("trial-12"), trial_of("trial-012"), trial_of("trial-x")), (Some(TrialNumber(12)), None, None));
+    }
+
+    #[test]
+    fn the_directory_of_files_is_found_from_each_leftover() {
+        let root = |path: &str, kind| {
+            let leftover = Leftover { path: path.into(), kind, bytes: 0, study: String::new(), modified: None };
+            root_of(&leftover).display().to_string()
+        };
+        assert_eq!(root("runs/files/s", Kind::Study), "runs/files");
+        assert_eq!(root("runs/files/s/trial-3", Kind::Trial), "runs/files");
+        assert_eq!(root("runs/files/s/trial-3/checkpoint-9", Kind::Checkpoint), "runs/files");
+        assert_eq!(root("runs/files/s/trial-3/checkpoints/a", Kind::Checkpoint), "runs/files");
+        assert_eq!(root("runs/files/s/trial-3/.checkpoint-9.1-0.tmp", Kind::HalfWritten), "runs/files");
+        assert_eq!(root("runs/files/data/.00.1-0.tmp", Kind::HalfWritten), "runs/files");
+    }
+}

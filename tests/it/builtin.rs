@@ -1,0 +1,151 @@
+//! Control of built-in trials from another terminal: paused, resumed, moved, continued or cut off, they end as if left alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use hpsearch::event::{Event, Seq};
+use hpsearch::processes;
+use hpsearch::storage::StorageReader as _;
+use hpsearch::storage::sqlite::SqliteReader;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::commands::wait_until;
+use crate::trainer::{assert_done, hpsearch, small_study, text, trials, wait_for_reports};
+
+/// One trial after the other, each of six epochs, whatever the others do.
+const STEADY: &str = "[sampler]\ntype = \"random\"\n[checkpoints]\nkeep = \"all\"\n";
+
+/// The small study, its trainer's table with `more`.
+fn steady(directory: &Path, epochs: u32, more: &str) {
+    let path = small_study(directory, STEADY);
+    let file = fs::read_to_string(&path).unwrap();
+    let file = file.replace("num_train_epochs = 3", &format!("num_train_epochs = {epochs}\nlr_scheduler_type = \"constant\"\n{more}"));
+    fs::write(path, file.replace("trials = 4", "trials = 2")).unwrap();
+}
+
+fn run(directory: &Path) {
+    assert_done(&hpsearch(directory, &["run", "small.toml", "--plain"]));
+}
+
+fn start(directory: &Path) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
+    command.args(["run", "small.toml", "--plain", "-q"]).current_dir(directory).env_remove("HPSEARCH_STORE");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+}
+
+fn end(mut child: Child) {
+    assert!(child.wait().unwrap().success());
+}
+
+/// The newest weights of each of two trials.
+fn weights(directory: &Path) -> Vec<(String, Vec<u8>)> {
+    let of = |trial: u32| {
+        let files = directory.join(format!("runs/files/small/trial-{trial}"));
+        let step = |path: &PathBuf| path.file_name()?.to_str()?.strip_prefix("checkpoint-")?.parse::<u64>().ok();
+        let newest = fs::read_dir(files).unwrap().map(|entry| entry.unwrap().path()).max_by_key(step).unwrap();
+        (newest.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(newest.join("model.safetensors")).unwrap())
+    };
+    vec![of(0), of(1)]
+}
+
+fn states(directory: &Path) -> Vec<String> {
+    let output = hpsearch(directory, &["trials", "--sort", "number", "--json"]);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let listed = json["trials"].as_array().cloned().unwrap_or_default();
+    listed.iter().map(|trial| trial["state"].as_str().unwrap().to_owned()).collect()
+}
+
+fn ask(directory: &Path, words: &[&str]) {
+    assert_done(&hpsearch(directory, words));
+}
+
+fn workers(directory: &Path) -> usize {
+    let store = directory.canonicalize().unwrap().join("runs/hpsearch.db");
+    processes::with_environment(&[format!("HPSEARCH_STORE={}", store.display()), "HPSEARCH_STUDY=small".to_owned()]).len()
+}
+
+/// Two trials of six epochs that nobody disturbed.
+fn undisturbed() -> (Vec<Value>, Vec<(String, Vec<u8>)>) {
+    let calm = tempfile::tempdir().unwrap();
+    steady(calm.path(), 6, "");
+    run(calm.path());
+    (trials(calm.path()), weights(calm.path()))
+}
+
+#[test]
+fn a_paused_trial_a_paused_study_and_a_paused_device_cost_nothing() {
+    let (calm_trials, calm_weights) = undisturbed();
+    // One trial: the other takes its slot meanwhile.
+    let stormy = tempfile::tempdir().unwrap();
+    let directory = stormy.path();
+    steady(directory, 6, "");
+    let child = start(directory);
+    wait_for_reports(directory, 2);
+    ask(directory, &["pause", "small", "0"]);
+    wait_until("the other has its slot", || states(directory) == ["paused", "running"]);
+    ask(directory, &["resume", "small", "0"]);
+    end(child);
+    assert_eq!((trials(directory), weights(directory)), (calm_trials.clone(), calm_weights.clone()), "a paused trial");
+
+    // The study, then its only device: while they are paused no worker holds memory.
+    let stormy = tempfile::tempdir().unwrap();
+    let directory = stormy.path();
+    steady(directory, 6, "");
+    let child = start(directory);
+    wait_for_reports(directory, 2);
+    ask(directory, &["pause", "small"]);
+    wait_until("it has left, and its worker with it", || states(directory) == ["paused"] && workers(directory) == 0);
+    ask(directory, &["resume", "small"]);
+    wait_for_reports(directory, 4);
+    ask(directory, &["pause", "small", "--device", "cpu"]);
+    wait_until("it waits, and its worker is gone", || states(directory).contains(&"queued".to_owned()) && workers(directory) == 0);
+    ask(directory, &["resume", "small", "--device", "cpu"]);
+    end(child);
+    assert_eq!((trials(directory), weights(directory)), (calm_trials, calm_weights), "a paused study and a paused device");
+}
+
+#[test]
+fn a_continued_trial_is_what_it_would_be_had_it_been_longer_from_the_start() {
+    let (long, short) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    steady(long.path(), 6, "");
+    run(long.path());
+    steady(short.path(), 4, "");
+    run(short.path());
+    for trial in ["0", "1"] {
+        ask(short.path(), &["continue", "small", trial, "--until", "6"]);
+    }
+    run(short.path());
+    assert_eq!((trials(short.path()), weights(short.path())), (trials(long.path()), weights(long.path())));
+}
+
+#[test]
+fn a_whole_checkpoint_that_the_dead_runner_did_not_store_is_adopted() {
+    let (calm_trials, calm_weights) = undisturbed();
+    let stormy = tempfile::tempdir().unwrap();
+    let directory = stormy.path();
+    steady(directory, 6, "");
+    let mut child = start(directory);
+    wait_for_reports(directory, 3);
+    processes::signal(child.id(), Signal::KILL);
+    child.wait().unwrap();
+    wait_until("its worker is gone", || workers(directory) == 0);
+    // As if the runner had died before it stored any of them: the files are whole, the rows are not there.
+    let store = rusqlite::Connection::open(directory.join("runs/hpsearch.db")).unwrap();
+    assert!(store.execute("DELETE FROM checkpoint", []).unwrap() > 0);
+    drop(store);
+    run(directory);
+    assert_eq!((trials(directory), weights(directory)), (calm_trials, calm_weights));
+    let reader = SqliteReader::open(&directory.join("runs/hpsearch.db")).unwrap();
+    let study = reader.study("small").unwrap().unwrap().id;
+    let resumed = reader.events_after(study, Seq(0), u64::MAX).unwrap().into_iter().find_map(|(_, _, event)| match event {
+        Event::AttemptStarted { resume: Some((step, _)), .. } => Some(step),
+        _ => None,
+    });
+    assert!(resumed.is_some_and(|step| step >= 1), "it went on from a checkpoint that was adopted: {resumed:?}");
+    // And gc knows what is whose: of the tokenised data, too.
+    let listed = hpsearch(directory, &["gc", "--dry-run"]);
+    assert!(text(&listed.stdout).contains("nothing to remove"), "{}", text(&listed.stdout));
+    assert!(fs::read_dir(directory.join("runs/files/data")).unwrap().any(|entry| entry.unwrap().path().join("used-by-small").exists()));
+}

@@ -1,0 +1,154 @@
+//! `hpsearch gc`: what nobody needs goes, everything else stays, whatever dies and whoever runs meanwhile.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use serde_json::Value as Json;
+
+use crate::commands::{ONE_SLOT, REPORT_X, Site, assert_done, study, wait_until};
+
+/// No process has it: the largest id is lower.
+const DEAD: u32 = 99_999_999;
+
+/// A script that saves a checkpoint before it reports.
+const SAVES: &str = "mkdir -p $HPSEARCH_CHECKPOINT_DIR/one; echo weights > $HPSEARCH_CHECKPOINT_DIR/one/model\n\
+                     echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/one\\\",\\\"step\\\":1}\"\n";
+
+fn saving_study() -> Site {
+    let site = Site::new(&study("trials = 3", ONE_SLOT), &format!("{SAVES}{REPORT_X}"));
+    assert_done(&site.run_study());
+    site
+}
+
+fn plant(path: &Path) -> PathBuf {
+    fs::create_dir_all(path).unwrap();
+    fs::write(path.join("weights"), vec![7; 5000]).unwrap();
+    path.to_owned()
+}
+
+/// Leftovers of every kind that a command study can have.
+fn plant_all(site: &Site) -> Vec<PathBuf> {
+    let files = site.path("runs/files");
+    let half_written = plant(&files.join(format!("s/trial-0/.checkpoint-3.{DEAD}-0.tmp")));
+    let half_replaced = plant(&files.join(format!("s/trial-1/.checkpoint-4.{DEAD}-7.old")));
+    let half_prepared = plant(&files.join(format!("data/.0123456789abcdef0123456789abcdef.{DEAD}-0.tmp")));
+    let unknown_trial = plant(&files.join("s/trial-99"));
+    let unknown_study = plant(&files.join("gone/trial-0"));
+    let unused_data = plant(&files.join("data/0123456789abcdef0123456789abcdef"));
+    fs::write(unused_data.join("used-by-gone"), "").unwrap();
+    let _inside = unknown_study;
+    vec![half_written, half_replaced, half_prepared, unknown_trial, files.join("gone"), unused_data]
+}
+
+/// What must never go: paths and their contents.
+fn kept(site: &Site) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut kept = Vec::new();
+    let mut waiting = vec![site.path("runs/files/s")];
+    while let Some(directory) = waiting.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { waiting.push(path) } else { kept.push((path.clone(), fs::read(path).unwrap())) }
+        }
+    }
+    kept.sort();
+    kept
+}
+
+#[test]
+fn leftovers_of_every_kind_are_listed_and_removed_and_the_rest_stays() {
+    let site = saving_study();
+    assert_done(&site.run(&["gc", "--dry-run"]));
+    let before = kept(&site);
+    assert!(before.iter().any(|(path, _)| path.ends_with("checkpoints/one/model")), "a best trial's checkpoint is there");
+    let planted = plant_all(&site);
+    // A file of the user's in a trial's directory, data that the study uses, and a process that is still writing.
+    let mine = plant(&site.path("runs/files/s/trial-2/checkpoints/my-notes"));
+    let used = plant(&site.path("runs/files/data/ffffffffffffffffffffffffffffffff"));
+    fs::write(used.join("used-by-s"), "").unwrap();
+    let in_the_making = plant(&site.path(&format!("runs/files/s/trial-2/.checkpoint-3.{}-0.tmp", std::process::id())));
+
+    let listed = site.run(&["gc", "--dry-run"]);
+    assert_done(&listed);
+    for path in &planted {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(listed.out.contains(name), "{name} in\n{}", listed.out);
+        assert!(path.exists(), "a dry run removes nothing");
+    }
+    assert!(listed.out.contains("6 leftovers, "), "{}", listed.out);
+    let refused = site.run(&["gc"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("--yes") && planted.iter().all(|path| path.exists()), "{}", refused.err);
+
+    let json: Json = serde_json::from_str(&site.run(&["gc", "--json"]).out).unwrap();
+    assert_eq!((json["removed"].as_bool(), json["files"].as_array().unwrap().len()), (Some(false), 6));
+    let removed = site.run(&["gc", "--yes"]);
+    assert_done(&removed);
+    assert!(removed.out.contains("removed 6 leftovers"), "{}", removed.out);
+    assert!(planted.iter().all(|path| !path.exists()));
+    assert!([&mine, &used, &in_the_making].iter().all(|path| path.join("weights").exists()));
+    fs::remove_dir_all(mine).unwrap();
+    fs::remove_dir_all(in_the_making).unwrap();
+    assert_eq!(kept(&site), before);
+    assert!(site.run(&["gc", "--yes"]).out.contains("nothing to remove"));
+}
+
+#[test]
+fn a_checkpoint_whose_removal_a_crash_prevented_is_removed() {
+    let site = saving_study();
+    // What the journal says was dropped: of the three trials one, if only two are kept.
+    site.write("study.toml", &study("trials = 3", &format!("{ONE_SLOT}[checkpoints]\nkeep = \"best-1\"\n")));
+    let dropped: Vec<PathBuf> = {
+        let before: Vec<PathBuf> = (0..3).map(|trial| site.path(&format!("runs/files/s/trial-{trial}/checkpoints/one"))).collect();
+        assert_done(&site.run_study());
+        before.into_iter().filter(|path| !path.exists()).collect()
+    };
+    assert_eq!(dropped.len(), 2);
+    // As if the runner had died between writing so and removing it.
+    plant(&dropped[0]);
+    assert!(site.run(&["gc", "--yes"]).out.contains("removed 1 leftover"));
+    assert!(!dropped[0].exists());
+    assert_eq!((0..3).filter(|trial| site.path(&format!("runs/files/s/trial-{trial}/checkpoints/one")).exists()).count(), 1);
+}
+
+#[test]
+fn a_killed_gc_leaves_nothing_that_the_next_does_not_finish() {
+    let site = saving_study();
+    let before = kept(&site);
+    let planted = plant_all(&site);
+    for directory in &planted {
+        for file in 0..2_000 {
+            fs::write(directory.join(format!("part-{file}")), "x").unwrap();
+        }
+    }
+    let mut gc = site.start(&["gc", "--yes"]);
+    wait_until("it has begun", || planted.iter().any(|path| !path.exists()) || gc.has_ended());
+    gc.signal(Signal::KILL);
+    gc.end();
+    assert!(!planted.iter().all(|path| path.exists()));
+    let again = site.run(&["gc", "--yes"]);
+    assert_done(&again);
+    assert!(planted.iter().all(|path| !path.exists()));
+    assert_eq!(kept(&site), before, "and nothing is left aside");
+    assert_eq!(fs::read_dir(site.path("runs/files/data")).unwrap().count(), 0);
+}
+
+#[test]
+fn files_of_a_running_study_stay_however_often_gc_runs() {
+    let wait = "touch saved-$HPSEARCH_TRIAL; while [ ! -e go-$HPSEARCH_TRIAL ]; do sleep 0.01; done\n";
+    let script = format!("mkdir -p $HPSEARCH_CHECKPOINT_DIR/one; echo w > $HPSEARCH_CHECKPOINT_DIR/one/model\n{wait}{SAVES}{REPORT_X}");
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &script);
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    for trial in 0..2 {
+        wait_until("it has saved, and not said so yet", || site.path(&format!("saved-{trial}")).exists());
+        for _ in 0..3 {
+            assert_done(&site.run(&["gc", "--yes"]));
+        }
+        assert!(site.path(&format!("runs/files/s/trial-{trial}/checkpoints/one/model")).exists());
+        site.write(&format!("go-{trial}"), "");
+    }
+    assert_done(&running.end());
+    assert_done(&site.run(&["gc", "--yes"]));
+    assert_eq!(site.states(), ["complete", "complete"]);
+    assert!((0..2).all(|trial| site.path(&format!("runs/files/s/trial-{trial}/checkpoints/one/model")).exists()), "both are among the best three");
+}
