@@ -34,7 +34,8 @@ pub enum Code {
         branch: Option<String>,
         /// Changes to files that git knows; `None`: none.
         changes: Option<Changes>,
-        /// Files that git does not know, and that it is not told to ignore; the first hundred.
+        /// Files that git does not know, and that it is not told to ignore, whole directories by their
+        /// names; the first twenty.
         untracked: Vec<String>,
     },
 }

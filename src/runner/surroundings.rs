@@ -14,8 +14,8 @@ use crate::study::{Program, StudySpec};
 
 /// Most bytes that are kept of what was changed since the commit.
 pub const MOST_CHANGES: usize = 256 * 1024;
-/// Files that git does not know are listed up to this many.
-const MOST_UNTRACKED: usize = 100;
+/// Files and whole directories that git does not know are listed up to this many.
+const MOST_UNTRACKED: usize = 20;
 /// How long git may take for all its answers.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longer files are not read: the start of a study must not wait for them.
@@ -76,7 +76,9 @@ fn code_in(directory: &Path) -> (Code, Option<String>) {
         Ok(difference) => difference,
         Err(why) => return (Code::Unknown(format!("{why} (commit {commit})")), None),
     };
-    let untracked = ask(&["ls-files", "--others", "--exclude-standard"], 64 * 1024).map(|answer| answer.text).unwrap_or_default();
+    let untracked = ask(&["ls-files", "--others", "--exclude-standard", "--directory", "--no-empty-directory"], 64 * 1024)
+        .map(|answer| answer.text)
+        .unwrap_or_default();
     let changes = (!difference.text.is_empty()).then(|| Changes {
         digest: blake3::hash(difference.text.as_bytes()).to_hex().to_string(),
         bytes: difference.text.len() as u64,
@@ -201,9 +203,11 @@ mod tests {
         assert_eq!((commit.len(), changes, untracked.len(), text), (40, None, 0, None));
         std::fs::write(path.join("train.py"), "two\n").unwrap();
         std::fs::write(path.join("new.py"), "secret\n").unwrap();
+        std::fs::create_dir(path.join("runs")).unwrap();
+        (0..30).for_each(|number| std::fs::write(path.join(format!("runs/{number}.log")), "").unwrap());
         let (again, changes, untracked, text) = commits_in(path);
         let (changes, text) = (changes.unwrap(), text.unwrap());
-        assert_eq!((again, untracked), (commit, vec!["new.py".to_owned()]));
+        assert_eq!((again, untracked), (commit, vec!["new.py".to_owned(), "runs/".to_owned()]));
         assert!(text.contains("+two") && !text.contains("secret"), "{text}");
         assert_eq!((changes.files, changes.cut, changes.bytes), (1, false, text.len() as u64));
         assert_eq!(changes.digest, blake3::hash(text.as_bytes()).to_hex().to_string());
