@@ -103,6 +103,11 @@
 //! with an old one is refused. The store runs in WAL mode with `synchronous = NORMAL`: after a power loss it is sound, and may
 //! lack its last moments.
 //!
+//! A store that refuses (no space, a limit, a file that was moved away or replaced) ends the run: what runs may save and leave,
+//! nothing is answered that is not written, and the error says what to do. A run reads the system's clock once and counts on
+//! from there ([`runner::clock`]), and a study's time never goes back from one run to the next, so that budgets, stalls and
+//! orders do not depend on who sets the clock. Children are listened to as fast as their words are written, and no faster.
+//!
 //! # Determinism
 //!
 //! Draws come from streams named after what they are for (`sampler/7`, `trial/7`), so none depends on another. The trainer

@@ -187,14 +187,16 @@ impl<'a> Runner<'a> {
         let lease = take_lease(storage, study)?;
         clear_leftovers(storage, study, store)?;
         let requests = waiting_requests(storage, study, &lease)?;
-        adoption::settle(storage, &lease, study, store, now())?;
+        let files = crate::paths::files_directory(&study.spec, store);
+        forget_lost_checkpoints(storage, &lease, &files)?;
+        let at = clock_of(storage, study.id)?.now();
+        adoption::settle(storage, &lease, study, store, at)?;
         let view = storage.view(study.id)?;
         let journal = if study.spec.deterministic { storage.events_after(study.id, Seq(0), u64::MAX)? } else { Vec::new() };
         let (clock, grace) = (clock_of(storage, study.id)?, grace());
         let engine = Engine::new(study.spec.clone(), view, slots)?.with_grace(grace);
         let engine = engine.with_journal(journal.iter().map(|(_, at, event)| (*at, event)));
         let (tx, rx) = unbounded();
-        let files = crate::paths::files_directory(&study.spec, store);
         Ok(Runner {
             storage,
             lease,
@@ -405,6 +407,27 @@ fn remove_files(files: &Path, path: &Path) {
 fn grace() -> Duration {
     let seconds = std::env::var("HPSEARCH_GRACE").ok().and_then(|text| text.parse().ok());
     seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(GRACE)
+}
+
+/// Checkpoints that are not where the store has them are dropped, so that no trial is told to go on from one: after a power
+/// loss the store may not know any more that it dropped them, and people make room. Where the directory of all files is
+/// missing as a whole (a disk that is not mounted), nothing is.
+fn forget_lost_checkpoints(storage: &mut dyn Storage, lease: &Lease, files: &Path) -> Result<(), StorageError> {
+    if !files.is_dir() {
+        return Ok(());
+    }
+    let trials = storage.view(lease.study)?.trials;
+    let checkpoints = trials.iter().flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.path.clone())));
+    // What cannot be looked at may be there.
+    let lost: Vec<Event> = checkpoints
+        .filter(|(_, path)| matches!(path.try_exists(), Ok(false)))
+        .map(|(trial, path)| Event::CheckpointDropped { trial, path })
+        .collect();
+    if !lost.is_empty() {
+        let at = clock_of(storage, lease.study)?.now();
+        storage.append(lease, at, &lost)?;
+    }
+    Ok(())
 }
 
 /// Kills what a dead runner of this study left behind: recorded processes that still are the same, and whoever carries

@@ -364,6 +364,22 @@ fn a_log_of_the_store_that_is_cut_or_gone_after_a_kill_leaves_a_sound_store_and_
 }
 
 #[test]
+fn a_checkpoint_that_is_gone_is_not_gone_on_from() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &steps(4));
+    let mut running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("two steps are done", || site.lines("steps.0").len() >= 2);
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    wait_at_most(Duration::from_secs(2), "its processes are gone", || site.processes("").is_empty());
+    fs::remove_dir_all(site.path("runs/files/s/trial-0/checkpoints")).unwrap();
+    // The script ends with an error if its checkpoint is not there.
+    let ended = site.run_study();
+    assert_done(&ended);
+    all_complete(&site, 1);
+    assert!(ended.out.contains("goes on from the start"), "{}", ended.out);
+}
+
+#[test]
 fn a_clock_that_is_set_between_runs_changes_no_order_and_no_duration() {
     let hours = |hours: i64| hours * 3_600_000_000;
     let rest = ONE_SLOT;

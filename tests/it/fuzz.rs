@@ -75,7 +75,9 @@ fn study(input: &[u8]) -> String {
         Err(diagnostics) => {
             let rendered = diagnostics.render(Look::default());
             assert!(!rendered.trim().is_empty());
-            kind(&diagnostics.summary())
+            let errors: BTreeSet<String> =
+                rendered.lines().filter(|line| line.starts_with("error")).map(|line| line.chars().take(40).collect()).collect();
+            errors.iter().take(3).map(|error| kind(error)).collect()
         }
         Ok(spec) => {
             let stored = serde_json::to_string(&spec).unwrap();

@@ -28,6 +28,7 @@ mod insight;
 mod layering;
 mod library;
 mod pictures;
+mod readers;
 mod requests;
 mod retention;
 mod search_quality;
