@@ -1,7 +1,7 @@
 //! The chaos program: one random fault at a random moment in each of many short studies, and a table of what came of them.
 //!
 //! `cargo test --test it chaos::program -- --nocapture` does 50 rounds; `HPSEARCH_CHAOS_ROUNDS=1000` does more, and
-//! `HPSEARCH_CHAOS=7` others. A round's study ends as its budget says, whatever happened; with one slot it ends as it does
+//! `HPSEARCH_CHAOS=7` others. With `HPSEARCH_CHAOS_TRAINER=1` every fifth round trains with the built-in trainer. A round's study ends as its budget says, whatever happened; with one slot it ends as it does
 //! undisturbed, to the last decision (and weight, on the CPU). What does not is a loss, and fails the test.
 
 use std::collections::BTreeMap;
@@ -445,7 +445,7 @@ fn nth(seed: u64, number: u64) -> (Kind, Fault, Outcome) {
     let kind = Kind::Command([NO_PRUNER, STOPS, PAUSES][rng.random_range(0..3)]);
     let slots = rng.random_range(1..3);
     #[cfg(feature = "train")]
-    if number % 5 == 4 && super::trainer::CAN_HAVE.contains(&format!("{fault:?}").as_str()) {
+    if number_from("HPSEARCH_CHAOS_TRAINER", 0) > 0 && number % 5 == 4 && super::trainer::CAN_HAVE.contains(&format!("{fault:?}").as_str()) {
         let outcome = round(Kind::Trainer, 1, fault, &mut rng, super::trainer::usual_time());
         return (Kind::Trainer, fault, outcome);
     }
