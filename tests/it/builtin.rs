@@ -17,11 +17,12 @@ use crate::trainer::{assert_done, hpsearch, small_study, text, trials, wait_for_
 /// One trial after the other, each of six epochs, whatever the others do.
 const STEADY: &str = "[sampler]\ntype = \"random\"\n[checkpoints]\nkeep = \"all\"\n";
 
-/// The small study, its trainer's table with `more`.
-fn steady(directory: &Path, epochs: u32, more: &str) {
+/// The small study, each epoch of which is reported.
+fn steady(directory: &Path, epochs: u32) {
     let path = small_study(directory, STEADY);
     let file = fs::read_to_string(&path).unwrap();
-    let file = file.replace("num_train_epochs = 3", &format!("num_train_epochs = {epochs}\nlr_scheduler_type = \"constant\"\n{more}"));
+    let file =
+        file.replace("num_train_epochs = 3", &format!("num_train_epochs = {epochs}\nlr_scheduler_type = \"constant\"\neval_strategy = \"epoch\""));
     fs::write(path, file.replace("trials = 4", "trials = 2")).unwrap();
 }
 
@@ -69,19 +70,18 @@ fn workers(directory: &Path) -> usize {
 /// Two trials of six epochs that nobody disturbed.
 fn undisturbed() -> (Vec<Value>, Vec<(String, Vec<u8>)>) {
     let calm = tempfile::tempdir().unwrap();
-    steady(calm.path(), 6, "");
+    steady(calm.path(), 6);
     run(calm.path());
     (trials(calm.path()), weights(calm.path()))
 }
 
 #[test]
-#[ignore = "on a busy machine the trial is over before it is paused: it needs a longer one"]
 fn a_paused_trial_a_paused_study_and_a_paused_device_cost_nothing() {
     let (calm_trials, calm_weights) = undisturbed();
     // One trial: the other takes its slot meanwhile.
     let stormy = tempfile::tempdir().unwrap();
     let directory = stormy.path();
-    steady(directory, 6, "");
+    steady(directory, 6);
     let child = start(directory);
     wait_for_reports(directory, 2);
     ask(directory, &["pause", "small", "0"]);
@@ -93,7 +93,7 @@ fn a_paused_trial_a_paused_study_and_a_paused_device_cost_nothing() {
     // The study, then its only device: while they are paused no worker holds memory.
     let stormy = tempfile::tempdir().unwrap();
     let directory = stormy.path();
-    steady(directory, 6, "");
+    steady(directory, 6);
     let child = start(directory);
     wait_for_reports(directory, 2);
     ask(directory, &["pause", "small"]);
@@ -110,9 +110,9 @@ fn a_paused_trial_a_paused_study_and_a_paused_device_cost_nothing() {
 #[test]
 fn a_continued_trial_is_what_it_would_be_had_it_been_longer_from_the_start() {
     let (long, short) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    steady(long.path(), 6, "");
+    steady(long.path(), 6);
     run(long.path());
-    steady(short.path(), 4, "");
+    steady(short.path(), 4);
     run(short.path());
     for trial in ["0", "1"] {
         ask(short.path(), &["continue", "small", trial, "--until", "6"]);
@@ -122,12 +122,11 @@ fn a_continued_trial_is_what_it_would_be_had_it_been_longer_from_the_start() {
 }
 
 #[test]
-#[ignore = "on a busy machine there are no three reports within two minutes: it needs a smaller study"]
 fn a_whole_checkpoint_that_the_dead_runner_did_not_store_is_adopted() {
     let (calm_trials, calm_weights) = undisturbed();
     let stormy = tempfile::tempdir().unwrap();
     let directory = stormy.path();
-    steady(directory, 6, "");
+    steady(directory, 6);
     let mut child = start(directory);
     wait_for_reports(directory, 3);
     processes::signal(child.id(), Signal::KILL);

@@ -40,6 +40,8 @@ impl OnTerminal {
         }
         command.env("XDG_STATE_HOME", scene.directory.path().join("state"));
         command.env_remove("HPSEARCH_STORE");
+        // A panic is told in one line then.
+        command.env_remove("RUST_BACKTRACE");
         let child = pair.slave.spawn_command(command).unwrap();
         let mut reader = pair.master.try_clone_reader().unwrap();
         let (tx, printed) = channel();
