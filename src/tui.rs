@@ -258,7 +258,7 @@ impl Screens {
 
     fn draw(&mut self, look: Look) -> Result<(), TuiError> {
         let state = &mut self.state;
-        self.held.canvas.draw(|frame| screen::draw(frame, state, now(), look)).map_err(TuiError::Terminal)?;
+        self.held.draw(|frame| screen::draw(frame, state, now(), look)).map_err(TuiError::Terminal)?;
         self.drawn = Some(Instant::now());
         Ok(())
     }

@@ -4,15 +4,16 @@ use std::io::{self, BufWriter, Read, Stdout, Write};
 use std::os::unix::net::UnixStream;
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Once};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::{Frame, Terminal};
 use signal_hook::SigId;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::low_level::unregister;
@@ -21,6 +22,12 @@ use super::TuiMode;
 
 /// Whether the screens hold the terminal: a panic anywhere in the process gives it back before it says what happened.
 static HELD: AtomicBool = AtomicBool::new(false);
+
+/// Whose turn it is to write to the terminal: a frame that is half drawn while a panic gives the terminal back would end up over its message.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// How long a panic waits for a frame; the thread that draws one may be the one that panicked.
+const LAST_FRAME: Duration = Duration::from_millis(300);
 
 /// What frames are drawn on. Everything of a frame goes out in one write.
 pub type Canvas = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
@@ -50,6 +57,16 @@ impl Held {
     pub fn clear(&mut self) -> io::Result<()> {
         execute!(io::stdout(), Clear(ClearType::All))?;
         self.canvas = blank()?;
+        Ok(())
+    }
+
+    /// Draws a frame, unless a panic has taken the terminal away.
+    pub fn draw(&mut self, frame: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        // A panic of this thread while it drew poisons nothing that matters.
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_held() {
+            self.canvas.draw(frame)?;
+        }
         Ok(())
     }
 
@@ -107,6 +124,13 @@ fn give_back_on_panic() {
     ONCE.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |panicked| {
+            let until = Instant::now() + LAST_FRAME;
+            let _turn = loop {
+                match TURN.try_lock() {
+                    Err(TryLockError::WouldBlock) if Instant::now() < until => sleep(Duration::from_millis(1)),
+                    turn => break turn,
+                }
+            };
             give_back();
             before(panicked);
         }));
