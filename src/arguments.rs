@@ -23,4 +23,4 @@ pub use schedule::{Ramp, Schedule, ScheduleArguments};
 #[cfg(feature = "train")]
 pub(crate) use table::nearest;
 pub use table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, check_key, check_values, table_schema};
-pub use training::{ARGUMENTS, EvalStrategy, LoggingStrategy, Optim, TRAINER_TASKS, TaskKind, TrainerArguments, TrainerTask};
+pub use training::{ARGUMENTS, EvalStrategy, LoggingStrategy, Optim, SamplingStrategy, TRAINER_TASKS, TaskKind, TrainerArguments, TrainerTask};

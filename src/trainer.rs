@@ -20,6 +20,7 @@ mod families;
 mod findings;
 mod fused;
 mod generation;
+mod gradients;
 mod labelled;
 mod language_modeling;
 mod layers;

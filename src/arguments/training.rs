@@ -85,6 +85,9 @@ pub struct TrainerArguments {
     pub logging_first_step: bool,
     /// Whether an incomplete last micro-batch of an epoch is left out.
     pub dataloader_drop_last: bool,
+    /// In which order rows are seen.
+    #[serde(default)]
+    pub train_sampling_strategy: SamplingStrategy,
     /// The model's shape.
     pub model: ModelArguments,
 }
@@ -240,6 +243,17 @@ pub enum LoggingStrategy {
     Steps,
 }
 
+/// In which order a training run sees rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SamplingStrategy {
+    /// At random, anew in every epoch.
+    #[default]
+    Random,
+    /// Rows of like lengths together, and otherwise at random.
+    GroupByLength,
+}
+
 const SHARE: ArgumentKind = ArgumentKind::Float { low: Included(0.0), high: Excluded(1.0) };
 const NOT_NEGATIVE: ArgumentKind = ArgumentKind::Float { low: Included(0.0), high: Unbounded };
 const UNIT: ArgumentKind = ArgumentKind::Float { low: Included(0.0), high: Included(1.0) };
@@ -367,6 +381,8 @@ pub static ARGUMENTS: &[Argument] = &[
     line("logging_steps", count(i64::MAX), Int(500), "optimiser steps between log lines with logging_strategy = \"steps\""),
     line("logging_first_step", ArgumentKind::Flag, Flag(false), "a log line for the first step, too"),
     line("dataloader_drop_last", ArgumentKind::Flag, Flag(false), "leave out an incomplete last micro-batch of an epoch"),
+    // Padding costs time on GPUs; on the CPU there is none.
+    line("train_sampling_strategy", Choice(&["random", "group_by_length"]), Text("random"), "the order of rows: at random, or like lengths together"),
     line("model.pretrained", ArgumentKind::Text, Absent, "directory of a pretrained model, in Hugging Face's layout, to start from")
         .or(&["model", "model_name_or_path"]),
     line(

@@ -94,6 +94,10 @@ impl Model for Classifier {
         data.rows(split)
     }
 
+    fn length(&self, data: &PreparedData, example: usize) -> usize {
+        data.split(Split::Train).length(example)
+    }
+
     fn loss(&self, pass: &Pass, part: &Part<'_>) -> Tensor<1> {
         let train = part.data.split(Split::Train);
         let batch = Batch::of(train, part.chosen, self.architecture.longest());

@@ -24,6 +24,8 @@ pub(super) struct Course {
     eval_steps: u64,
     eval_delay: f64,
     seed: u64,
+    /// Of all rows, where those of like lengths go together.
+    lengths: Option<Vec<usize>>,
 }
 
 /// An evaluation that is due.
@@ -77,6 +79,7 @@ impl Course {
             eval_steps,
             eval_delay: arguments.eval_delay,
             seed,
+            lengths: None,
         })
     }
 
@@ -87,9 +90,17 @@ impl Course {
         order[first..last].chunks(index(self.micro)).map(<[usize]>::to_vec).collect()
     }
 
+    /// The same course with rows of like lengths in a step; `lengths` are those of all rows.
+    pub(super) fn by_length(self, lengths: Vec<usize>) -> Self {
+        Self { lengths: Some(lengths), ..self }
+    }
+
     /// The order of the rows in `epoch` (counted from 0).
     pub(super) fn order(&self, epoch: u64) -> Vec<usize> {
         let mut order = Dice::new(key(self.seed, "data", &[epoch])).permutation(index(self.available));
+        if let Some(lengths) = &self.lengths {
+            group_by_length(&mut order, lengths, index(self.group));
+        }
         order.truncate(index(self.rows));
         order
     }
@@ -147,6 +158,19 @@ impl Course {
         let multiple = self.milestones.every.filter(|every| *every > 0).map(|every| now / every * every);
         let listed = self.milestones.at.iter().copied().chain(self.until).chain(multiple);
         listed.filter(|milestone| (before + 1..=now).contains(milestone)).max()
+    }
+}
+
+/// Sorts up to 50 steps' worth of rows at a time, the longest first, in steps of `group` rows: transformers' `get_length_grouped_indices`.
+fn group_by_length(order: &mut [usize], lengths: &[usize], group: usize) {
+    let together = (order.len() / (group * 4)).clamp(1, 50) * group;
+    for rows in order.chunks_mut(together) {
+        rows.sort_by_key(|row| std::cmp::Reverse(lengths[*row]));
+    }
+    // The longest of all comes first, so that what does not fit into memory is known at once.
+    let firsts = (0..order.len()).step_by(together);
+    if let Some(longest) = firsts.max_by_key(|first| (lengths[order[*first]], std::cmp::Reverse(*first))) {
+        order.swap(0, longest);
     }
 }
 
@@ -235,6 +259,26 @@ mod tests {
         rows.sort_unstable();
         assert_eq!(rows, (0..10).collect::<Vec<_>>());
         assert_eq!(course.micro_batches(1, &course.order(0)).iter().map(Vec::len).collect::<Vec<_>>(), [3, 1]);
+    }
+
+    #[test]
+    fn rows_of_like_lengths_go_together_and_each_is_still_seen_once_an_epoch() {
+        let arguments = json!({"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2});
+        let arguments = TrainerArguments::resolve(&serde_json::from_value(arguments).unwrap()).unwrap();
+        let random = Course::new(&arguments, 2_000, Clock::Step, Milestones::default(), None, 3, None).unwrap();
+        let lengths: Vec<usize> = (0..2_000).map(|row| 5 + row * 7919 % 60).collect();
+        let grouped = random.clone().by_length(lengths.clone());
+        let spread = |course: &Course| -> usize {
+            let order = course.order(0);
+            let steps = (0..course.steps_per_epoch).map(|step| course.micro_batches(step, &order).concat());
+            steps.map(|rows| rows.iter().map(|row| lengths[*row]).max().unwrap() - rows.iter().map(|row| lengths[*row]).min().unwrap()).sum()
+        };
+        assert!(10 * spread(&grouped) < spread(&random), "{} {}", spread(&grouped), spread(&random));
+        assert_eq!(lengths[grouped.order(0)[0]], 64);
+        assert_ne!(grouped.order(0), grouped.order(1));
+        let mut rows = grouped.order(1);
+        rows.sort_unstable();
+        assert_eq!(rows, (0..2_000).collect::<Vec<_>>());
     }
 
     #[test]

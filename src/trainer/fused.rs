@@ -39,7 +39,7 @@ pub(super) use dropout::{Dropout, Mask};
 pub(super) use gate::SwiGlu;
 pub(super) use layer_norm::LayerNorm;
 pub(super) use linear::{Linear, ResidualLinear, SideBySide};
-pub(super) use lookup::Lookup;
+pub(super) use lookup::{Aside, Entries, Lookup};
 pub(super) use rms_norm::RmsNorm;
 pub(super) use rotary::Rotary;
 pub(super) use steps::{AdamW, adamw, sgd, squares};

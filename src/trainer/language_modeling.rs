@@ -127,6 +127,10 @@ impl Model for LanguageModel {
         Windows::training(data.tokens(split), self.architecture.shape.window).count
     }
 
+    fn length(&self, _: &PreparedData, _: usize) -> usize {
+        self.architecture.shape.positions
+    }
+
     fn loss(&self, pass: &Pass, part: &Part<'_>) -> Tensor<1> {
         let rows = part.data.split(Split::Train);
         let windows = self.windows(rows, part.seed, part.epoch);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use burn::tensor::{Device, Int, Tensor, TensorData, activation, module};
 
 use super::dice::key;
-use super::fused::{self, Curve, Mask};
+use super::fused::{self, Aside, Curve, Mask};
 use super::parameters::{Parameters, Role, Slot, Values, tensor};
 use crate::arguments::Activation;
 
@@ -27,6 +27,8 @@ pub(super) struct Pass<'a> {
     dropout: Option<DropoutKey>,
     /// Dropout sites met so far: the same model meets the same sites in the same order.
     sites: Cell<u64>,
+    /// Where lookups leave the gradients of the entries they took, see [`Pass::leaving`].
+    aside: Option<Aside>,
 }
 
 /// What the masks of one forward pass are functions of, besides their site.
@@ -40,12 +42,18 @@ pub(super) struct DropoutKey {
 impl<'a> Pass<'a> {
     /// A pass without dropout.
     pub(super) fn inference(values: &'a Values, device: &'a Device) -> Self {
-        Self { values, device, dropout: None, sites: Cell::new(0) }
+        Self { values, device, dropout: None, sites: Cell::new(0), aside: None }
     }
 
     /// A pass with dropout; `device` is the one with autodiff.
     pub(super) fn training(values: &'a Values, device: &'a Device, dropout: DropoutKey) -> Self {
-        Self { values, device, dropout: Some(dropout), sites: Cell::new(0) }
+        Self { values, device, dropout: Some(dropout), sites: Cell::new(0), aside: None }
+    }
+
+    /// The same pass, whose lookups leave gradients of the entries they took `aside`, by the tables' places in the parameter list, instead of
+    /// handing over ones as large as the tables. Only where operations are fused: elsewhere nothing is left.
+    pub(super) fn leaving(self, aside: &Aside) -> Self {
+        Self { aside: Some(aside.clone()), ..self }
     }
 
     /// `x` with a share of `rate` of its elements set to 0 and the others scaled up.
@@ -163,8 +171,9 @@ impl Embedding {
 pub(super) fn embed<const N: usize>(pass: &Pass, tables: [(&Embedding, Arc<[u32]>); N]) -> Rows {
     let values = tables.each_ref().map(|(embedding, _)| embedding.table(pass));
     let (rows, width) = tables.first().map_or((0, 0), |(embedding, ids)| (ids.len(), embedding.width));
+    let aside = pass.aside.clone().map(|aside| (aside, tables.each_ref().map(|(embedding, _)| embedding.table.place())));
     let taken = tables.map(|(embedding, ids)| (embedding.entries, ids));
-    fused::apply(fused::Lookup { width, taken: taken.clone() }, values.each_ref(), [rows, width]).unwrap_or_else(|| {
+    fused::apply(fused::Lookup { width, taken: taken.clone(), aside }, values.each_ref(), [rows, width]).unwrap_or_else(|| {
         let looked_up = |(table, (_, taken)): (Tensor<2>, &(usize, Arc<[u32]>))| -> Rows {
             module::embedding(table, ids(taken, pass.device)).reshape([rows, width])
         };

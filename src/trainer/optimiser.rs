@@ -3,7 +3,8 @@
 use burn::tensor::{Device, Tensor};
 
 use super::TrainerError;
-use super::fused;
+use super::fused::{self, Entries};
+use super::gradients::{Gradient, Gradients};
 use super::parameters::{Parameter, Parameters, Values, host, tensor};
 use crate::arguments::{Optim, TrainerArguments};
 
@@ -13,6 +14,8 @@ pub(super) struct Optimiser {
     weight_decay: f64,
     place: Place,
     device: Device,
+    /// For each table whose gradients come as entries: which entries have ever had one, as their moments say.
+    live: Vec<Option<Vec<bool>>>,
     /// Names and values of the state, one tensor per parameter each.
     pub(super) state: Vec<(&'static str, Values)>,
 }
@@ -53,20 +56,20 @@ impl Optimiser {
             Optim::Sgd => (Rule::Sgd { momentum: arguments.momentum }, vec!["momentum_buffer"]),
         };
         let state = names.into_iter().map(|name| (name, parameters.zeros(device))).collect();
-        Self { rule, weight_decay: arguments.weight_decay, place, device: device.clone(), state }
+        Self { rule, weight_decay: arguments.weight_decay, place, device: device.clone(), live: vec![None; parameters.iter().len()], state }
     }
 
     /// Makes a step with these gradients.
-    pub(super) fn step(&mut self, parameters: &Parameters, values: &mut Values, gradients: Values, pace: Pace) -> Result<(), TrainerError> {
+    pub(super) fn step(&mut self, parameters: &Parameters, values: &mut Values, gradients: Gradients, pace: Pace) -> Result<(), TrainerError> {
         let mut state: Vec<_> = self.state.iter_mut().map(|(_, values)| std::mem::take(&mut values.0).into_iter()).collect();
         let old = std::mem::take(&mut values.0);
         // Values and moments are moved, not cloned, so that they are updated in place.
-        for ((parameter, value), gradient) in parameters.iter().zip(old).zip(gradients.0) {
+        for (((parameter, value), gradient), live) in parameters.iter().zip(old).zip(gradients.0).zip(&mut self.live) {
             let moments = state.iter_mut().map(|values| values.next().expect("one moment per parameter")).collect();
             let decay = if parameter.decays() { self.weight_decay } else { 0.0 };
             let (value, moments) = match self.place {
-                Place::Host => self.rule.step_on_host(parameter, value, gradient, moments, (pace, decay), &self.device)?,
-                Place::Device => self.rule.step_on_device(value, gradient, moments, (pace, decay)),
+                Place::Host => self.rule.step_on_host(parameter, value, gradient, (moments, live), (pace, decay), &self.device)?,
+                Place::Device => self.rule.step_on_device(value, gradient.whole(parameter, &self.device), moments, (pace, decay)),
             };
             values.0.push(value);
             for ((_, values), moment) in self.state.iter_mut().zip(moments) {
@@ -109,12 +112,12 @@ impl Rule {
         &self,
         parameter: &Parameter,
         value: Tensor<2>,
-        gradient: Tensor<2>,
-        moments: Vec<Tensor<2>>,
+        gradient: Gradient,
+        (moments, live): (Vec<Tensor<2>>, &mut Option<Vec<bool>>),
         (Pace { rate, step, clip }, decay): (Pace, f64),
         device: &Device,
     ) -> Result<(Tensor<2>, Vec<Tensor<2>>), TrainerError> {
-        let (mut value, gradient) = (host(value)?, host(gradient)?);
+        let mut value = host(value)?;
         let mut moments = moments.into_iter().map(host).collect::<Result<Vec<_>, _>>()?;
         match (self, &mut moments[..]) {
             (Self::AdamW { beta1, beta2, epsilon }, [mean, square]) => {
@@ -127,16 +130,50 @@ impl Rule {
                     shrink: single(1.0 - rate * decay),
                     rate: single(rate / correction(*beta1, step)),
                 };
-                fused::adamw(&mut value, &gradient, mean, square, scalars);
+                match gradient {
+                    Gradient::Whole(gradient) => {
+                        *live = None;
+                        fused::adamw(&mut value, &host(gradient)?, mean, square, scalars);
+                    }
+                    Gradient::Entries(entries) => {
+                        let width = parameter.shape[1];
+                        let live = live.get_or_insert_with(|| moved(width, mean, square));
+                        step_entries(&mut value, &entries, [mean, square], scalars, live);
+                    }
+                }
             }
             (Self::Sgd { momentum }, [buffer]) => {
                 let [clip, momentum, decay, rate] = [clip, *momentum, decay, rate].map(single);
-                fused::sgd(&mut value, &gradient, buffer, clip, momentum, decay, rate);
+                fused::sgd(&mut value, &host(gradient.whole(parameter, device))?, buffer, clip, momentum, decay, rate);
             }
             _ => unreachable!("a rule is given as many moments as it keeps"),
         }
         let back = |numbers| tensor(numbers, parameter.shape, device);
         Ok((back(value), moments.into_iter().map(back).collect()))
+    }
+}
+
+/// Which entries of a table have moments.
+fn moved(width: usize, mean: &[f32], square: &[f32]) -> Vec<bool> {
+    let some = |numbers: &[f32]| numbers.iter().any(|number| *number != 0.0);
+    mean.chunks_exact(width).zip(square.chunks_exact(width)).map(|(mean, square)| some(mean) || some(square)).collect()
+}
+
+/// AdamW's step where only some entries have a gradient: those that never had one have moments of 0, and would only decay. The numbers are
+/// those of a step with a whole gradient.
+fn step_entries(values: &mut [f32], entries: &Entries, [mean, square]: [&mut Vec<f32>; 2], scalars: fused::AdamW, live: &mut [bool]) {
+    let width = values.len() / live.len().max(1);
+    let none = vec![0.0; width];
+    let mut found = entries.iter().peekable();
+    let rows = values.chunks_exact_mut(width).zip(mean.chunks_exact_mut(width)).zip(square.chunks_exact_mut(width)).zip(live);
+    for (entry, (((values, mean), square), live)) in (0..).zip(rows) {
+        let gradient = found.next_if(|(id, _)| *id == entry).map(|(_, numbers)| numbers);
+        *live |= gradient.is_some();
+        if *live {
+            fused::adamw(values, gradient.unwrap_or(&none), mean, square, scalars);
+        } else if scalars.shrink < 1.0 {
+            values.iter_mut().for_each(|value| *value *= scalars.shrink);
+        }
     }
 }
 
@@ -151,18 +188,6 @@ fn single(number: f64) -> f32 {
     #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
     let number = number as f32;
     number
-}
-
-/// The norm of all gradients together, with the loss: one read from the device for both.
-pub(super) fn loss_and_norm(loss: Tensor<1>, gradients: &Values) -> Result<(f64, f64), TrainerError> {
-    if let Some(squares) = gradients.0.iter().map(|gradient| fused::lend(gradient, fused::squares)).sum::<Option<f64>>() {
-        return Ok((f64::from(host(loss)?[0]), squares.sqrt()));
-    }
-    let squares = gradients.0.iter().map(|gradient| gradient.clone().square().sum());
-    let numbers = host(Tensor::cat(std::iter::once(loss).chain(squares).collect(), 0))?;
-    // Squares are added in f64, so that only a gradient beyond f32 itself counts as infinite.
-    let norm = numbers[1..].iter().map(|square| f64::from(*square)).sum::<f64>().sqrt();
-    Ok((f64::from(numbers[0]), norm))
 }
 
 /// What scales gradients of norm `norm` down to `max_norm`, as `torch.nn.utils.clip_grad_norm_` does; 0 leaves them.

@@ -9,6 +9,13 @@ use super::dice::{Dice, key};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot(usize);
 
+impl Slot {
+    /// Its number in the list.
+    pub(super) fn place(self) -> usize {
+        self.0
+    }
+}
+
 /// What a parameter is for, which says how it starts, whether it decays and how it lies in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {

@@ -73,6 +73,9 @@ pub(super) trait Model: Any {
     /// Examples of an epoch over a split.
     fn examples(&self, data: &PreparedData, split: Split) -> usize;
 
+    /// Tokens of an example of the training rows.
+    fn length(&self, data: &PreparedData, example: usize) -> usize;
+
     /// The part of an optimiser step's loss, `[1]`, that some of its examples contribute.
     fn loss(&self, pass: &Pass, part: &Part<'_>) -> Tensor<1>;
 

@@ -10,13 +10,15 @@ use serde_json::{Value, json};
 use super::checkpoint::{self, Contents, ModelFiles, Report, RunFiles, State, Told, VERSION};
 use super::course::{Course, Due};
 use super::evaluation::named;
+use super::fused::Aside;
+use super::gradients::Gradients;
 use super::layers::{DropoutKey, Pass};
-use super::optimiser::{Optimiser, Pace, clip_factor, loss_and_norm};
+use super::optimiser::{Optimiser, Pace, clip_factor};
 use super::parameters::{Values, host};
 use super::schedule::RateCourse;
 use super::task::{Extent, Model, Part, same_shape, task};
 use super::{Host, HostVerdict, Job, RunEnd, Split, Start, TrainerError, device, pretrained};
-use crate::arguments::{LoggingStrategy, TrainerArguments};
+use crate::arguments::{LoggingStrategy, SamplingStrategy, TrainerArguments};
 
 /// Trains until the end, a verdict, `until`, or the runner's wish to stop.
 ///
@@ -97,6 +99,10 @@ impl<'a> Run<'a> {
         let model = task(arguments.task).model(&arguments.model, data)?;
         let (parameters, examples) = (model.parameters(), model.examples(data, Split::Train));
         let course = Course::new(arguments, examples, job.clock, job.milestones.clone(), job.until, job.seed, job.rows_at_once)?;
+        let course = match arguments.train_sampling_strategy {
+            SamplingStrategy::Random => course,
+            SamplingStrategy::GroupByLength => course.by_length((0..examples).map(|example| model.length(data, example)).collect()),
+        };
         let mut optimiser = Optimiser::new(arguments, parameters, &device, device::optimiser_place(job.device));
         let (values, state) = match job.start {
             Start::Fresh => {
@@ -274,24 +280,24 @@ impl<'a> Run<'a> {
         }
         let micro_batches = self.course.micro_batches(rows_of, &self.order.1);
         let step_examples = micro_batches.iter().map(Vec::len).sum();
-        let mut sum: Option<(Tensor<1>, Values)> = None;
+        let mut sum: Option<(Tensor<1>, Gradients)> = None;
         for (number, chosen) in (0..).zip(&micro_batches) {
             let (seed, smoothing) = (self.job.seed, arguments.label_smoothing_factor);
             let part = Part { data: self.job.data, chosen, step_examples, seed, epoch, smoothing };
-            let (loss, gradients) = self.gradients(&part, DropoutKey { seed, step, micro_batch: number });
+            let (loss, gradients) = self.gradients(&part, DropoutKey { seed, step, micro_batch: number })?;
             sum = Some(match sum {
                 None => (loss, gradients),
-                Some((losses, sums)) => (losses + loss, Values(sums.0.into_iter().zip(gradients.0).map(|(sum, more)| sum + more).collect())),
+                Some((losses, sums)) => (losses + loss, sums.plus(gradients, &self.device)?),
             });
         }
         let (loss, gradients) = sum.expect("a step has at least one row");
-        let (loss, norm) = loss_and_norm(loss, &gradients)?;
+        let (loss, norm) = gradients.loss_and_norm(loss)?;
         if let Some((what, value)) = [("loss", loss), ("gradient norm", norm)].into_iter().find(|(_, value)| !value.is_finite()) {
             let place = match self.first_not_finite(&self.values)? {
                 Some(name) => format!("; the parameter `{name}` is not finite any more"),
-                None => {
-                    self.first_not_finite(&gradients)?.map_or(String::new(), |name| format!("; the first gradient that is not finite is `{name}`'s"))
-                }
+                None => gradients
+                    .first_not_finite(self.model.parameters())?
+                    .map_or(String::new(), |name| format!("; the first gradient that is not finite is `{name}`'s")),
             };
             return Ok(Stepped::NotFinite(format!("the {what} is {value}{place}")));
         }
@@ -307,12 +313,11 @@ impl<'a> Run<'a> {
     }
 
     /// The part of a step's loss and of its gradients that some examples contribute.
-    fn gradients(&self, part: &Part<'_>, dropout: DropoutKey) -> (Tensor<1>, Values) {
-        let leaves = self.values.leaves();
-        let loss = self.model.loss(&Pass::training(&leaves, &self.tracked, dropout), part);
-        let mut gradients = loss.backward();
-        let gradient = |leaf: &Tensor<2>| leaf.grad_remove(&mut gradients).unwrap_or_else(|| leaf.clone().inner().zeros_like());
-        (loss.inner(), Values(leaves.0.iter().map(gradient).collect()))
+    fn gradients(&self, part: &Part<'_>, dropout: DropoutKey) -> Result<(Tensor<1>, Gradients), TrainerError> {
+        let (leaves, aside) = (self.values.leaves(), Aside::default());
+        let loss = self.model.loss(&Pass::training(&leaves, &self.tracked, dropout).leaving(&aside), part);
+        let gradients = Gradients::of(&loss, &leaves, &aside, &self.device)?;
+        Ok((loss.inner(), gradients))
     }
 
     /// The first parameter whose numbers in `values` are not all finite, in the model's order from input to output.

@@ -1,6 +1,7 @@
 //! Rows of tables by their numbers, summed over several tables: a token's word, place and kind.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::lanes::vectorised;
 use super::{Operation, Purpose, Slope};
@@ -12,6 +13,72 @@ pub(in crate::trainer) struct Lookup<const N: usize> {
     pub(in crate::trainer) width: usize,
     /// Each table's number of entries, and the entry that each row takes.
     pub(in crate::trainer) taken: [(usize, Arc<[u32]>); N],
+    /// Where gradients go that are of entries only, and the tables' numbers there; `None`: they are as large as the tables.
+    pub(in crate::trainer) aside: Option<(Aside, [usize; N])>,
+}
+
+/// Numbers of some entries of a table; those of the others are 0.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::trainer) struct Entries {
+    width: usize,
+    /// The entries, ascending.
+    ids: Vec<u32>,
+    /// Their numbers one after another.
+    numbers: Vec<f32>,
+}
+
+impl Entries {
+    /// The sums of the rows of each entry.
+    pub(in crate::trainer) fn new(width: usize, taken: &[u32], rows: &[f32]) -> Self {
+        let mut ids = taken.to_vec();
+        ids.sort_unstable();
+        ids.dedup();
+        let places: Vec<u32> = taken.iter().filter_map(|id| u32::try_from(ids.binary_search(id).ok()?).ok()).collect();
+        let mut numbers = vec![0.0; ids.len() * width];
+        scatter(&mut numbers, rows, &places, width);
+        Self { width, ids, numbers }
+    }
+
+    /// The sum with other entries of the same table.
+    pub(in crate::trainer) fn plus(self, more: &Self) -> Self {
+        Self::new(self.width, &[&self.ids[..], &more.ids].concat(), &[&self.numbers[..], &more.numbers].concat())
+    }
+
+    /// Adds them to a whole table.
+    pub(in crate::trainer) fn add_to(&self, table: &mut [f32]) {
+        scatter(table, &self.numbers, &self.ids, self.width);
+    }
+
+    /// The entries with their numbers, ascending.
+    pub(in crate::trainer) fn iter(&self) -> impl Iterator<Item = (u32, &[f32])> {
+        self.ids.iter().copied().zip(self.numbers.chunks_exact(self.width.max(1)))
+    }
+
+    /// All numbers that are not 0 for certain.
+    pub(in crate::trainer) fn numbers(&self) -> &[f32] {
+        &self.numbers
+    }
+}
+
+/// Where lookups leave gradients of entries, by the tables' numbers. Burn decides which thread walks its graph, and nobody waits at the end of
+/// a channel: hence the lock.
+#[derive(Debug, Clone, Default)]
+pub(in crate::trainer) struct Aside(Arc<Mutex<BTreeMap<usize, Entries>>>);
+
+impl Aside {
+    fn add(&self, table: usize, entries: Entries) {
+        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = match found.remove(&table) {
+            Some(before) => before.plus(&entries),
+            None => entries,
+        };
+        found.insert(table, sum);
+    }
+
+    /// What was left, taken away.
+    pub(in crate::trainer) fn take(&self) -> BTreeMap<usize, Entries> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl<const N: usize> Operation<N> for Lookup<N> {
@@ -35,6 +102,10 @@ impl<const N: usize> Operation<N> for Lookup<N> {
     fn backward(&self, _: [&[f32]; N], (): (), gradient: &[f32], wanted: [bool; N]) -> [Slope; N] {
         std::array::from_fn(|table| {
             let (entries, ids) = &self.taken[table];
+            if let Some((aside, places)) = self.aside.as_ref().filter(|_| wanted[table]) {
+                aside.add(places[table], Entries::new(self.width, ids, gradient));
+                return Slope::Unwanted;
+            }
             Slope::when(wanted[table], || {
                 let mut slopes = vec![0.0; entries * self.width];
                 scatter(&mut slopes, gradient, ids, self.width);

@@ -64,7 +64,9 @@ fn everything() -> Vec<Vec<f32>> {
         }),
         derived([rows()], |[x]| apply(loss.clone(), [&x], [1, 1]).unwrap()),
         derived([rows(), table(5)], |[x, t]| apply(TableCrossEntropy { loss: loss.clone(), width: 37 }, [&x, &t], [1, 1]).unwrap()),
-        derived([table(5), table(6)], |[a, b]| apply(Lookup { width: 37, taken: [(37, ids.clone()), (37, ids.clone())] }, [&a, &b], same).unwrap()),
+        derived([table(5), table(6)], |[a, b]| {
+            apply(Lookup { width: 37, taken: [(37, ids.clone()), (37, ids.clone())], aside: None }, [&a, &b], same).unwrap()
+        }),
     ];
     for curve in [Curve::Gelu, Curve::GeluTanh, Curve::Relu, Curve::Silu, Curve::Tanh] {
         found.push(derived([rows()], |[x]| apply(curve, [&x], same).unwrap()));

@@ -4,8 +4,9 @@ use burn::tensor::{Device, Tensor};
 
 use super::super::durable::{Draft, Existing};
 use super::super::encoder::{Architecture, Encoder};
+use super::super::gradients::Gradients;
 use super::super::layers::{DropoutKey, Pass};
-use super::super::optimiser::{Optimiser, Pace, Place, clip_factor, loss_and_norm};
+use super::super::optimiser::{Optimiser, Pace, Place, clip_factor};
 use super::super::parameters::{Parameters, Role, Values, host};
 use super::super::prepared::{Description, FORMAT, TokenRows};
 use super::super::pretrained::trained_values;
@@ -152,7 +153,8 @@ fn fine_tuning_follows_transformers(name: &str) {
         for (step, (batch, expected)) in (0..).zip(training["batches"].as_array().unwrap().iter().zip(&losses)) {
             let chosen: Vec<usize> = batch.as_array().unwrap().iter().map(|row| usize::try_from(row.as_u64().unwrap()).unwrap()).collect();
             let (loss, gradients) = golden.gradients(&values, &chosen);
-            let (loss, norm) = loss_and_norm(loss, &gradients).unwrap();
+            let gradients = Gradients::from(gradients);
+            let (loss, norm) = gradients.loss_and_norm(loss).unwrap();
             close(&format!("{name}, loss of step {step}"), loss, *expected, 1e-3);
             let pace = Pace { rate: course.rate(step, &Plateau::default()), step: step + 1, clip: clip_factor(norm, 1.0) };
             optimiser.step(golden.model.parameters(), &mut values, gradients, pace).unwrap();

@@ -4,9 +4,10 @@ use burn::tensor::{Device, Tensor};
 
 use super::super::decoder::Architecture;
 use super::super::generation::Writer;
+use super::super::gradients::Gradients;
 use super::super::language_modeling::LanguageModel;
 use super::super::layers::{DropoutKey, Pass};
-use super::super::optimiser::{Optimiser, Pace, Place, clip_factor, loss_and_norm};
+use super::super::optimiser::{Optimiser, Pace, Place, clip_factor};
 use super::super::parameters::{Values, host};
 use super::super::pretrained::trained_values;
 use super::super::schedule::{Plateau, RateCourse};
@@ -73,7 +74,8 @@ fn is_transformers(name: &str) {
     for (step, (batch, expected)) in (0..).zip(training["batches"].as_array().unwrap().iter().zip(&losses)) {
         let chosen: Vec<usize> = tokens(batch).into_iter().map(|row| row as usize).collect();
         let (loss, gradients) = golden.gradients(&values, &chosen);
-        let (loss, norm) = loss_and_norm(loss, &gradients).unwrap();
+        let gradients = Gradients::from(gradients);
+        let (loss, norm) = gradients.loss_and_norm(loss).unwrap();
         close(&format!("{name}, loss of step {step}"), loss, *expected, 1e-3);
         let pace = Pace { rate: course.rate(step, &Plateau::default()), step: step + 1, clip: clip_factor(norm, 1.0) };
         optimiser.step(golden.model.parameters(), &mut values, gradients, pace).unwrap();

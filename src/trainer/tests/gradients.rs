@@ -4,8 +4,10 @@ use burn::tensor::{Device, Tensor, activation};
 
 use super::super::batch::Batch;
 use super::super::encoder::{Architecture, Encoder};
+use super::super::fused::{Aside, Entries};
+use super::super::gradients::{Gradient, Gradients};
 use super::super::layers::{DropoutKey, Pass};
-use super::super::optimiser::{Optimiser, Pace, Place, clip_factor, loss_and_norm};
+use super::super::optimiser::{Optimiser, Pace, Place, clip_factor};
 use super::super::parameters::{Parameters, Role, Values, host, tensor};
 use super::*;
 
@@ -93,7 +95,7 @@ fn three_steps(values: Value, place: Place) -> Vec<Vec<f32>> {
     let mut values = Values(vec![row(vec![1.0, -2.0]), row(vec![0.5])]);
     for (step, gradient) in (1..).zip([[0.1, -0.2, 0.3], [0.4, 0.0, -0.5], [-0.3, 1.0, 0.2]]) {
         let gradients = Values(vec![row(gradient[..2].to_vec()), row(gradient[2..].to_vec())]);
-        optimiser.step(&parameters, &mut values, gradients, Pace { rate: 0.1, step, clip: 1.0 }).unwrap();
+        optimiser.step(&parameters, &mut values, gradients.into(), Pace { rate: 0.1, step, clip: 1.0 }).unwrap();
     }
     values.0.into_iter().map(|value| host(value).unwrap()).collect()
 }
@@ -147,7 +149,7 @@ fn sgd_takes_pytorchs_steps() {
 fn clipping_is_by_the_norm_of_all_gradients_together() {
     let device = Device::flex();
     let gradients = || Values(vec![tensor(vec![3.0, 0.0], [1, 2], &device), tensor(vec![4.0], [1, 1], &device)]);
-    let (loss, norm) = loss_and_norm(tensor(vec![0.25], [1], &device), &gradients()).unwrap();
+    let (loss, norm) = Gradients::from(gradients()).loss_and_norm(tensor(vec![0.25], [1], &device)).unwrap();
     assert_eq!((loss, norm), (0.25, 5.0));
     assert!((clip_factor(norm, 1.0) - 0.2).abs() < 1e-6);
     assert_eq!(clip_factor(norm, 0.0), 1.0);
@@ -159,12 +161,62 @@ fn clipping_is_by_the_norm_of_all_gradients_together() {
                 let mut optimiser = Optimiser::new(&arguments(json!({"optim": optim})), &parameters, &device, place);
                 let mut values = Values(vec![tensor(vec![1.0, 2.0], [1, 2], &device), tensor(vec![3.0], [1, 1], &device)]);
                 let shrunk = Values(gradients().0.into_iter().map(|gradient| gradient * share).collect());
-                optimiser.step(&parameters, &mut values, shrunk, Pace { rate: 0.1, step: 1, clip }).unwrap();
+                optimiser.step(&parameters, &mut values, shrunk.into(), Pace { rate: 0.1, step: 1, clip }).unwrap();
                 values.0.into_iter().flat_map(|value| host(value).unwrap()).collect::<Vec<_>>()
             };
             for (clipped, scaled) in step(0.25, 1.0).iter().zip(step(1.0, 0.25)) {
                 assert!((clipped - scaled).abs() < 1e-6, "{place:?} {optim}");
             }
         }
+    }
+}
+
+#[test]
+fn gradients_of_entries_are_those_of_whole_tables() {
+    let (encoder, parameters, values, device) = model(json!({}));
+    let batch = Batch::new(vec![vec![2, 5, 7, 7, 3], vec![2, 8, 3]]);
+    let tracked = device.clone().autodiff();
+    let gradients = |aside: Option<&Aside>| {
+        let leaves = values.leaves();
+        let pass = Pass::training(&leaves, &tracked, DropoutKey { seed: 1, step: 2, micro_batch: 0 });
+        let pass = if let Some(aside) = aside { pass.leaving(aside) } else { pass };
+        let loss = encoder.forward(&pass, &batch).square().sum();
+        Gradients::of(&loss, &leaves, aside.unwrap_or(&Aside::default()), &device).unwrap()
+    };
+    let (whole, parts) = (gradients(None), gradients(Some(&Aside::default())));
+    assert_eq!(parts.0.iter().filter(|gradient| matches!(gradient, Gradient::Entries(_))).count(), 2);
+    let loss = || tensor(vec![1.0], [1], &device);
+    let (one, other) = (whole.loss_and_norm(loss()).unwrap(), parts.loss_and_norm(loss()).unwrap());
+    assert!((one.1 - other.1).abs() < 1e-6 * one.1);
+    let twice = parts.clone().plus(parts.clone(), &device).unwrap();
+    for (((parameter, whole), part), twice) in parameters.iter().zip(whole.0).zip(parts.0).zip(twice.0) {
+        let numbers = |gradient: Gradient| host(gradient.whole(parameter, &device)).unwrap();
+        let (whole, part) = (numbers(whole), numbers(part));
+        assert_eq!(whole, part, "{}", parameter.name);
+        assert!(numbers(twice).iter().zip(&part).all(|(twice, part)| (twice - 2.0 * part).abs() <= 1e-6 * part.abs()));
+    }
+}
+
+#[test]
+fn steps_with_gradients_of_entries_are_those_with_whole_ones_to_the_last_bit() {
+    let mut parameters = Parameters::default();
+    parameters.add("table".to_owned(), [5, 3], Role::Table);
+    let device = Device::flex();
+    for optim in ["adamw", "sgd"] {
+        let arguments = arguments(json!({"optim": optim, "weight_decay": 0.1}));
+        let run = |whole: bool| {
+            let mut optimiser = Optimiser::new(&arguments, &parameters, &device, Place::Host);
+            let mut values = Values(vec![tensor((1..16).map(|number| number as f32 / 7.0).collect(), [5, 3], &device)]);
+            for (step, ids) in (1..).zip([[1, 3], [3, 1], [0, 3], [1, 1]]) {
+                let entries = Entries::new(3, &ids, &[0.1, -0.2, 0.3, step as f32, 0.5, 0.7]);
+                let gradient = Gradient::Entries(entries);
+                let gradient = if whole { Gradient::Whole(gradient.whole(parameters.iter().next().unwrap(), &device)) } else { gradient };
+                let pace = Pace { rate: 0.1, step, clip: 0.5 };
+                optimiser.step(&parameters, &mut values, Gradients(vec![gradient]), pace).unwrap();
+            }
+            let all = optimiser.state.into_iter().flat_map(|(_, values)| values.0).chain(values.0);
+            all.flat_map(|value| host(value).unwrap()).map(f32::to_bits).collect::<Vec<_>>()
+        };
+        assert_eq!(run(true), run(false), "{optim}");
     }
 }

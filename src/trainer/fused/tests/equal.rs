@@ -205,7 +205,7 @@ fn logits_of_many_rows_are_made_some_at_a_time() {
 fn looked_up_rows_are_the_tables_and_their_gradients_add_up() {
     let (ids, places): (Arc<[u32]>, Arc<[u32]>) = ([3, 0, 3, 3, 1].into(), [0, 1, 2, 0, 1].into());
     let inputs = || [random(1, [5, 6], 1.0), random(2, [3, 6], 1.0)];
-    let operation = Lookup { width: 6, taken: [(5, ids.clone()), (3, places.clone())] };
+    let operation = Lookup { width: 6, taken: [(5, ids.clone()), (3, places.clone())], aside: None };
     let fused = derived(inputs(), |[words, spots]| apply(operation.clone(), [&words, &spots], [5, 6]).unwrap());
     let chosen = |ids: &[u32], entries: usize, device: &Device| -> Tensor<2> {
         tensor(ids.iter().flat_map(|id| (0..entries).map(move |entry| f32::from(entry == *id as usize))).collect(), [ids.len(), entries], device)

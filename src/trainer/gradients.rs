@@ -1,0 +1,114 @@
+//! Gradients of a model's parameters: whole tensors, or only the entries of tables that a step has looked up.
+
+use burn::tensor::{Device, Tensor};
+
+use super::TrainerError;
+use super::fused::{Aside, Entries, lend, squares};
+use super::parameters::{Parameter, Parameters, Values, host, tensor};
+
+/// The gradient of one parameter.
+#[derive(Debug, Clone)]
+pub(super) enum Gradient {
+    /// As large as the parameter.
+    Whole(Tensor<2>),
+    /// Of some entries of a table.
+    Entries(Entries),
+}
+
+/// One gradient per parameter.
+#[derive(Debug, Clone)]
+pub(super) struct Gradients(pub(super) Vec<Gradient>);
+
+impl From<Values> for Gradients {
+    fn from(values: Values) -> Self {
+        Self(values.0.into_iter().map(Gradient::Whole).collect())
+    }
+}
+
+impl Gradients {
+    /// Of `loss` by `leaves`, whose lookups left what they took `aside`.
+    pub(super) fn of(loss: &Tensor<1>, leaves: &Values, aside: &Aside, device: &Device) -> Result<Self, TrainerError> {
+        let mut gradients = loss.backward();
+        let mut left = aside.take();
+        let gradient = |(place, leaf): (usize, &Tensor<2>)| {
+            Ok(match (leaf.grad_remove(&mut gradients), left.remove(&place)) {
+                (None, Some(entries)) => Gradient::Entries(entries),
+                (Some(whole), None) => Gradient::Whole(whole),
+                (Some(whole), Some(entries)) => Gradient::Whole(sum(whole, &entries, device)?),
+                (None, None) => Gradient::Whole(leaf.clone().inner().zeros_like()),
+            })
+        };
+        leaves.0.iter().enumerate().map(gradient).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The sum of two parts of a step.
+    pub(super) fn plus(self, more: Self, device: &Device) -> Result<Self, TrainerError> {
+        let both = |(one, other)| {
+            Ok(match (one, other) {
+                (Gradient::Whole(one), Gradient::Whole(other)) => Gradient::Whole(one + other),
+                (Gradient::Entries(one), Gradient::Entries(other)) => Gradient::Entries(one.plus(&other)),
+                (Gradient::Whole(whole), Gradient::Entries(entries)) | (Gradient::Entries(entries), Gradient::Whole(whole)) => {
+                    Gradient::Whole(sum(whole, &entries, device)?)
+                }
+            })
+        };
+        self.0.into_iter().zip(more.0).map(both).collect::<Result<_, TrainerError>>().map(Self)
+    }
+
+    /// The loss as a number, and the norm of all gradients together: one read from the device for both.
+    pub(super) fn loss_and_norm(&self, loss: Tensor<1>) -> Result<(f64, f64), TrainerError> {
+        let here = |gradient: &Gradient| match gradient {
+            Gradient::Whole(whole) => lend(whole, squares),
+            Gradient::Entries(entries) => Some(squares(entries.numbers())),
+        };
+        if let Some(squares) = self.0.iter().map(here).sum::<Option<f64>>() {
+            return Ok((f64::from(host(loss)?[0]), squares.sqrt()));
+        }
+        // Entries are only left aside where numbers are lent.
+        let squares = self.0.iter().filter_map(|gradient| match gradient {
+            Gradient::Whole(whole) => Some(whole.clone().square().sum()),
+            Gradient::Entries(_) => None,
+        });
+        let numbers = host(Tensor::cat(std::iter::once(loss).chain(squares).collect(), 0))?;
+        // Squares are added in f64, so that only a gradient beyond f32 itself counts as infinite.
+        let norm = numbers[1..].iter().map(|square| f64::from(*square)).sum::<f64>().sqrt();
+        Ok((f64::from(numbers[0]), norm))
+    }
+
+    /// The first parameter with a gradient that is not finite.
+    pub(super) fn first_not_finite(&self, parameters: &Parameters) -> Result<Option<String>, TrainerError> {
+        let finite = |numbers: &[f32]| numbers.iter().all(|number| number.is_finite());
+        for (parameter, gradient) in parameters.iter().zip(&self.0) {
+            let sound = match gradient {
+                Gradient::Whole(whole) => finite(&host(whole.clone())?),
+                Gradient::Entries(entries) => finite(entries.numbers()),
+            };
+            if !sound {
+                return Ok(Some(parameter.name.clone()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Gradient {
+    /// The gradient as large as its parameter.
+    pub(super) fn whole(self, parameter: &Parameter, device: &Device) -> Tensor<2> {
+        match self {
+            Self::Whole(whole) => whole,
+            Self::Entries(entries) => {
+                let [rows, columns] = parameter.shape;
+                let mut numbers = vec![0.0; rows * columns];
+                entries.add_to(&mut numbers);
+                tensor(numbers, parameter.shape, device)
+            }
+        }
+    }
+}
+
+fn sum(whole: Tensor<2>, entries: &Entries, device: &Device) -> Result<Tensor<2>, TrainerError> {
+    let shape = whole.dims();
+    let mut numbers = host(whole)?;
+    entries.add_to(&mut numbers);
+    Ok(tensor(numbers, shape, device))
+}
