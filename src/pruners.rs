@@ -2,6 +2,7 @@
 
 mod asha;
 pub mod conformance;
+mod curve;
 mod hyperband;
 mod interval;
 mod median;
@@ -95,7 +96,7 @@ pub type PrunerEntry = Entry<BuildPruner>;
 
 /// All pruners.
 pub static PRUNERS: &[PrunerEntry] =
-    &[asha::ENTRY, hyperband::ENTRY, median::ENTRY, none::ENTRY, patient::ENTRY, percentile::ENTRY, threshold::ENTRY, wilcoxon::ENTRY];
+    &[asha::ENTRY, curve::ENTRY, hyperband::ENTRY, median::ENTRY, none::ENTRY, patient::ENTRY, percentile::ENTRY, threshold::ENTRY, wilcoxon::ENTRY];
 
 /// Names of the study file whose pruners are not built yet.
 pub static NOT_YET: &[&str] = &["pbt"];

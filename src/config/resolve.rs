@@ -402,7 +402,7 @@ fn check_sampler(spec: &StudySpec, sampler: &Chosen, unlimited: Option<&Section<
 
 fn check_pruner(spec: &StudySpec, pruner: &Chosen, length: Option<Place>, problems: &mut Vec<Diagnostic>) {
     let budget = super::full_trial(spec);
-    let needs_end = matches!(spec.pruner.name.as_str(), "asha" | "hyperband");
+    let needs_end = matches!(spec.pruner.name.as_str(), "asha" | "curve" | "hyperband");
     if needs_end && budget.is_none() && !spec.pruner.options.contains_key("max_resource") {
         let unit = match spec.step {
             StepClock::Epoch => "epochs",

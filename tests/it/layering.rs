@@ -109,7 +109,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("strsim", &["arguments", "config", "policy", "query", "cli"]),
     ("blake3", &["seed", "samplers/start", "trainer", "export", "runner/surroundings", "runner/adoption"]),
     ("tpe", &["samplers/tpe_independent"]),
-    ("libm", &["samplers/normal", "samplers/cmaes/evolution", "importance/ped_anova", "pruners/wilcoxon", "sample"]),
+    ("libm", &["samplers/normal", "samplers/cmaes/evolution", "importance/ped_anova", "pruners/curve", "pruners/wilcoxon", "sample"]),
     // Storage's suite makes journals at random, from fixed seeds.
     ("rand", &["seed", "importance", "samplers", "storage/conformance"]),
     ("rand_chacha", &["seed"]),

@@ -29,6 +29,7 @@ mod layering;
 mod library;
 mod pictures;
 mod readers;
+mod replay;
 mod requests;
 mod retention;
 mod search_quality;

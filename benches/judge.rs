@@ -1,0 +1,87 @@
+//! How long one decision of a pruner takes, by pruner and by the number of trials before it: `cargo bench --bench judge`.
+//!
+//! A decision is a report at the first rung, taken into the study and judged; with `promote`, also the question which
+//! paused trial goes on.
+
+#![expect(clippy::unwrap_used, reason = "a benchmark may fail loudly")]
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+
+use hpsearch::event::Event;
+use hpsearch::history::History;
+use hpsearch::metric::{Direction, Metrics};
+use hpsearch::params::Params;
+use hpsearch::pruners::{self, Case, PromotionAsk};
+use hpsearch::seed::SeedTree;
+use hpsearch::space::Space;
+use hpsearch::study::{PolicySpec, Program, StudySpec};
+use hpsearch::time::Timestamp;
+use hpsearch::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
+use hpsearch::view::StudyView;
+
+const LENGTHS: [u64; 3] = [100, 1_000, 20_000];
+const END: u64 = 81;
+
+fn create(view: &mut StudyView, number: u64) {
+    view.apply(Timestamp(0), &Event::TrialCreated { trial: TrialNumber(number), params: Params::new(), origin: Origin::Asked });
+}
+
+fn report(view: &mut StudyView, number: u64, step: u64, value: f64) {
+    let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
+    view.apply(Timestamp(0), &Event::Reported { trial: TrialNumber(number), attempt: AttemptNumber(0), step, metrics });
+}
+
+/// Trials of which two in three were stopped at each rung, one more that runs.
+fn study(length: u64) -> StudyView {
+    let mut view = StudyView::new(&StudySpec::new("s", "loss", Direction::Minimize, Space::new(Vec::new()).unwrap(), Program::Inline));
+    for number in 0..length {
+        create(&mut view, number);
+        let value = (number as f64 * 0.618_033_988_749).fract();
+        let last = [1, 3, 9, 27, END].into_iter().zip(0..).find(|(_, rung)| number % 3_u64.pow(rung + 1) != 0).map_or(END, |(step, _)| step);
+        (1..=last).for_each(|step| report(&mut view, number, step, value + 1.0 / step as f64));
+        let state = if last == END { TrialState::Complete } else { TrialState::Pruned };
+        let value = (last == END).then_some(value);
+        view.apply(Timestamp(0), &Event::TrialFinished { trial: TrialNumber(number), state, value, reason: None });
+    }
+    create(&mut view, length);
+    view
+}
+
+fn judge(criterion: &mut Criterion) {
+    let with_end = |name: &str| PolicySpec::named(name).with("max_resource", END);
+    let specs = [
+        ("asha", with_end("asha")),
+        ("asha-promote", with_end("asha").with("mode", "promote")),
+        ("hyperband", with_end("hyperband")),
+        ("curve", with_end("curve")),
+        ("median", PolicySpec::named("median")),
+    ];
+    for (name, spec) in specs {
+        let mut group = criterion.benchmark_group(format!("judge/{name}"));
+        group.warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(2)).sample_size(20);
+        for length in LENGTHS {
+            let (mut view, mut turn) = (study(length), 0_u64);
+            let pruner = (pruners::find(&spec.name).unwrap().build)(&spec, Some(END)).unwrap();
+            let trial = TrialNumber(length);
+            // Where a forecast is made too.
+            let step = if spec.name == "curve" { 3 } else { 1 };
+            group.bench_function(BenchmarkId::from_parameter(length), |bencher| {
+                bencher.iter(|| {
+                    turn += 1;
+                    report(&mut view, length, step, 0.4 + (turn as f64 * 0.755).fract());
+                    let history = History::new(&view);
+                    let verdict = pruner.judge(&Case { history, trial: view.trial(trial).unwrap(), step });
+                    let promotion = pruner.promote(&PromotionAsk { history }, &mut SeedTree::new(0).stream("pruner"));
+                    black_box((verdict, promotion))
+                });
+            });
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(benches, judge);
+criterion_main!(benches);
