@@ -155,8 +155,9 @@ fn a_panic_of_the_thread_that_reads_the_store_ends_the_screens_with_a_message() 
     let mut terminal = OnTerminal::start_with(&scene, &["watch", "digits"], &[("HPSEARCH_PANIC_WHEN_LOADING", "1")]);
     terminal.wait_for_text("told to panic while loading");
     terminal.wait_for_text("error: reading the store failed");
+    terminal.wait_for_text("help: `hpsearch trials` prints the same table");
     let screen = terminal.screen.screen();
-    assert!(!screen.alternate_screen() && screen.contents().contains("help: `hpsearch trials` prints the same table"), "{}", screen.contents());
+    assert!(!screen.alternate_screen(), "{}", screen.contents());
     // Lines begin at the left: the terminal ends lines by itself again.
     assert!(screen.contents().lines().any(|line| line.starts_with("error: reading the store failed")));
     assert_eq!(terminal.leave(), 1);
