@@ -57,7 +57,7 @@ pub fn prepare(
     Ok(prepared)
 }
 
-/// Reading the rows: what a byte costs in each stage, as its parts of the whole. Ratios as measured with WordPiece on rows of prose.
+/// Reading the rows: what a byte costs in each stage, as its parts of the whole. Estimates for WordPiece on rows of prose: a bar needs no more.
 pub(super) const PARSE: u64 = 1;
 /// Finding the words of the training texts.
 pub(super) const WORDS: u64 = 15;
