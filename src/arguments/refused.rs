@@ -37,7 +37,6 @@ const SAID_ELSEWHERE: &[(&str, &str)] = &[
     ("report_to", "metrics go to the store: see `hpsearch trials --json` and `hpsearch watch`"),
     ("no_cuda", "`[devices] use` says it"),
     ("use_cpu", "`[devices] use` says it"),
-    ("auto_find_batch_size", "a trial that runs out of memory goes on with half as many rows at a time and the same batch: `[retry] on` has `oom`"),
     ("train_file", "`[data] train` says it"),
     ("validation_file", "`[data] validation` says it"),
     ("test_file", "`[data] test` says it"),
@@ -53,6 +52,7 @@ const SAID_ELSEWHERE: &[(&str, &str)] = &[
 
 /// Arguments that may come; until then they are refused.
 const NOT_YET: &[&str] = &[
+    "auto_find_batch_size",
     "fp16",
     "bf16",
     "tf32",

@@ -121,7 +121,7 @@ fn of_study(spec: &StudySpec) -> Result<Recipe, Failure> {
 fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Console) -> Result<Exit, Failure> {
     let mut reports: Vec<Report> = Vec::new();
     let mut saved = None;
-    let job = job(recipe, scratch);
+    let job = Job::Train(job(recipe, scratch));
     let waiting = Waiting::start("training", console);
     let trained = errand::run(&own_program(), job, &mut |progress| match progress {
         Progress::Checkpoint { path, .. } => saved = Some(path),
@@ -167,7 +167,7 @@ fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Consol
     Ok(Exit::Done)
 }
 
-fn job(recipe: &Recipe, scratch: &Path) -> Job {
+fn job(recipe: &Recipe, scratch: &Path) -> TrainJob {
     let trial = TrialJob {
         study: recipe.study.clone(),
         trial: TrialNumber(recipe.trial),
@@ -181,7 +181,7 @@ fn job(recipe: &Recipe, scratch: &Path) -> Job {
         metric: recipe.metric.clone(),
         store: PathBuf::new(),
     };
-    Job::Train(TrainJob {
+    TrainJob {
         trial,
         arguments: recipe.trainer_arguments(),
         data: recipe.data_arguments(),
@@ -193,7 +193,7 @@ fn job(recipe: &Recipe, scratch: &Path) -> Job {
         until: None,
         reported: None,
         is_watched: true,
-    })
+    }
 }
 
 fn study_of(recipe: &Recipe) -> StudySpec {

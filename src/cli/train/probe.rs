@@ -12,7 +12,7 @@ use crate::runner::errand::{self, ErrandError};
 use crate::runner::process::own_program;
 use crate::space::Scale;
 use crate::tui::chart::{Axis, Chart, Mark, Series, Tone};
-use crate::wire::Job;
+use crate::wire::{Job, TrainJob};
 
 /// Learning rates that are tried: from where hardly anything moves to where everything diverges.
 const RATES: (f64, f64) = (1e-6, 1.0);
@@ -24,9 +24,8 @@ const BY_HEART: f64 = 0.9;
 type Point = (f64, f64);
 
 /// Learns the first batch by heart, without anything that stands in the way of it, and says whether that works.
-pub fn one_batch(job: Job, steps: u32, console: &mut Console) -> Result<Exit, Failure> {
-    let job = without_regularisation(job);
-    let points = points(job, Probe::OneBatch { steps }, "learning one batch by heart", console)?;
+pub fn one_batch(train: TrainJob, steps: u32, console: &mut Console) -> Result<Exit, Failure> {
+    let points = points(without_regularisation(train), Probe::OneBatch { steps }, "learning one batch by heart", console)?;
     let (Some((_, first)), Some((rate, last))) = (points.first(), points.last()) else {
         console.say("the loss is not finite from the first step on: look at the data, and lower `learning_rate`");
         return Ok(Exit::Done);
@@ -46,9 +45,9 @@ pub fn one_batch(job: Job, steps: u32, console: &mut Console) -> Result<Exit, Fa
 }
 
 /// Tries rising learning rates and says which work.
-pub fn learning_rates(job: Job, steps: u32, console: &mut Console) -> Result<Exit, Failure> {
+pub fn learning_rates(train: TrainJob, steps: u32, console: &mut Console) -> Result<Exit, Failure> {
     let (from, to) = RATES;
-    let points = points(job, Probe::LearningRates { from, to, steps }, "trying learning rates", console)?;
+    let points = points(train, Probe::LearningRates { from, to, steps }, "trying learning rates", console)?;
     let smooth: Vec<Point> = points.iter().map(|(rate, _)| *rate).zip(smoothed(&points)).collect();
     let axis = Axis { scale: Scale::Log, ..Axis::linear() };
     draw("loss by learning rate", axis, vec![("loss", points.clone(), Tone::Behind), ("smoothed", smooth, Tone::Best)], console)?;
@@ -64,8 +63,7 @@ pub fn learning_rates(job: Job, steps: u32, console: &mut Console) -> Result<Exi
 }
 
 /// Dropout and label smoothing keep a batch from being learnt by heart.
-fn without_regularisation(job: Job) -> Job {
-    let Job::Train(mut train) = job else { return job };
+fn without_regularisation(mut train: TrainJob) -> TrainJob {
     for key in ["label_smoothing_factor", "weight_decay"] {
         train.arguments.insert(key.to_owned(), 0.0.into());
     }
@@ -74,11 +72,10 @@ fn without_regularisation(job: Job) -> Job {
             model[key] = 0.0.into();
         }
     }
-    Job::Train(train)
+    train
 }
 
-fn points(job: Job, probe: Probe, what: &str, console: &Console) -> Result<Vec<Point>, Failure> {
-    let Job::Train(train) = job else { unreachable!("a recipe is trained") };
+fn points(train: TrainJob, probe: Probe, what: &str, console: &Console) -> Result<Vec<Point>, Failure> {
     let waiting = Waiting::start(what, console);
     let answer = errand::run(&own_program(), Job::Probe { train, probe }, &mut |progress| waiting.hear(&progress));
     drop(waiting);
