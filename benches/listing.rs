@@ -91,7 +91,7 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
     let steps = if fate < 0.6 { STEPS } else { rng.random_range(1..=STEPS) };
     events.push(Event::TrialCreated { trial, params, origin: Origin::Sampled("tpe-independent".to_owned()) });
     let slot = Slot { index: 0, device: Device::Cpu };
-    events.push(Event::AttemptStarted { trial, attempt, slot, resume: None, until: None });
+    events.push(Event::AttemptStarted { trial, attempt, slot, resume: None, until: None, rows_at_once: None });
     for step in 1..=steps {
         let value = floor + 1.0 / step as f64;
         let metrics = [("eval_loss".to_owned(), value), ("eval_accuracy".to_owned(), 1.0 / (1.0 + value))].into_iter().collect();

@@ -6,6 +6,7 @@ mod data;
 mod model;
 mod probe;
 mod refused;
+mod rows;
 mod schedule;
 mod shape;
 mod table;
@@ -17,6 +18,7 @@ pub use data::{Clean, DATA_ARGUMENTS, DataArguments};
 pub use model::{Activation, DECODER_TYPES, ENCODER_TYPES, FromScratch, ModelArguments, Pooling, TokenizerArguments, TokenizerKind, TokenizerSource};
 pub use probe::Probe;
 pub use refused::newer_name;
+pub use rows::RowsAtOnce;
 #[cfg(feature = "train")]
 pub(crate) use schedule::LR_END;
 pub use schedule::{Ramp, Schedule, ScheduleArguments};

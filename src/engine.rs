@@ -7,6 +7,7 @@ mod ask;
 mod control;
 mod demand;
 mod killed;
+pub mod memory;
 mod places;
 pub mod race;
 pub mod retention;
@@ -24,9 +25,11 @@ pub use ask::seed_of;
 use demand::Filling;
 pub use demand::{TellError, Told};
 pub use killed::end_of_killed_runner;
+use memory::Starved;
 use places::Place;
 use window::Window;
 
+use crate::arguments::RowsAtOnce;
 use crate::checkpoint::Checkpoint;
 use crate::device::Slot;
 use crate::event::{AttemptEnd, Event, Request};
@@ -142,6 +145,8 @@ pub struct Assignment {
     pub milestones: Milestones,
     /// The last clock value it reported.
     pub reported: Option<u64>,
+    /// Rows in memory at once, where they were halved because the trial ran out of it.
+    pub rows_at_once: Option<RowsAtOnce>,
 }
 
 /// How a run ended.
@@ -312,6 +317,8 @@ pub struct Engine {
     /// Whether the target is reached or the patience used up: only what its user asked for is run then.
     goal_reached: bool,
     failed_before: u64,
+    /// The attempts that ran out of memory.
+    starved: Starved,
     /// Requests to kill a trial whose process is not gone yet.
     killing: Vec<(i64, TrialNumber)>,
     /// Since when the study is paused with nothing running, and how long it was so before: time that does not count.
@@ -361,6 +368,7 @@ impl Engine {
             exhausted: false,
             goal_reached: false,
             failed_before: view.counts.failed - view.race_counts.failed,
+            starved: Starved::default(),
             killing: Vec::new(),
             idle_since: None,
             idle: Duration::ZERO,
@@ -514,6 +522,7 @@ impl Engine {
                 self.queue.remove(trial);
                 self.recovered.remove(trial);
             }
+            Event::AttemptEnded { trial, end, .. } => self.starved.note(*trial, end),
             Event::CheckpointSaved { trial, .. } => drop(self.holding.insert(*trial)),
             Event::CheckpointDropped { trial, .. } if self.view.trial(*trial).is_none_or(|trial| trial.checkpoints.is_empty()) => {
                 self.holding.remove(trial);

@@ -87,6 +87,9 @@ pub enum Event {
         resume: Option<(u64, PathBuf)>,
         /// Clock value where it shall pause.
         until: Option<u64>,
+        /// Training rows in memory at once, where they were halved because the trial ran out of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rows_at_once: Option<u64>,
     },
     /// The process of an attempt is known (for killing leftovers after a crash).
     AttemptLaunched {
@@ -348,6 +351,14 @@ impl Event {
             | Event::SlotsChanged { .. }
             | Event::DiskExceeded { .. }
             | Event::RequestServed { .. } => None,
+        }
+    }
+
+    /// The trial and the end of an attempt that ends.
+    pub fn attempt_end(&self) -> Option<(TrialNumber, &AttemptEnd)> {
+        match self {
+            Event::AttemptEnded { trial, end, .. } => Some((*trial, end)),
+            _ => None,
         }
     }
 

@@ -103,6 +103,9 @@
 //! with an old one is refused. The store runs in WAL mode with `synchronous = NORMAL`: after a power loss it is sound, and may
 //! lack its last moments.
 //!
+//! A trial of the built-in trainer that runs out of memory goes on with half the rows at once, in the same optimiser steps
+//! ([`engine::memory`]): that is no retry, and the search does not see it.
+//!
 //! A store that refuses (no space, a limit, a file that was moved away or replaced) ends the run: what runs may save and leave,
 //! nothing is answered that is not written, and the error says what to do. A run reads the system's clock once and counts on
 //! from there ([`runner::clock`]), and a study's time never goes back from one run to the next, so that budgets, stalls and

@@ -128,6 +128,12 @@ pub fn memory_kills() -> Option<u64> {
     files.filter_map(|file| count(&fs::read_to_string(file).ok()?)).next()
 }
 
+/// Whether a process that a signal ended was killed by the kernel for want of memory, as far as that can be told; `before` is
+/// what [`memory_kills`] said when it began.
+pub fn was_killed_for_memory(signal: i32, before: Option<u64>) -> bool {
+    signal == Signal::KILL.as_raw() && before.zip(memory_kills()).is_some_and(|(before, now)| now > before)
+}
+
 /// This machine's name.
 pub fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()

@@ -28,7 +28,7 @@ use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
 use crate::processes;
 use crate::reporters::{Happening, Reporter};
 use crate::storage::{Holder, Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId, Takeover};
-use crate::study::FailureCause;
+use crate::study::{FailureCause, Program};
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, TrialNumber};
 use clock::Clock;
@@ -196,6 +196,11 @@ impl<'a> Runner<'a> {
         let (clock, grace) = (clock_of(storage, study.id)?, grace());
         let engine = Engine::new(study.spec.clone(), view, slots)?.with_grace(grace);
         let engine = engine.with_journal(journal.iter().map(|(_, at, event)| (*at, event)));
+        let attempts = match study.spec.program {
+            Program::Trainer { .. } => storage.attempts(study.id, None)?,
+            Program::Command { .. } | Program::Inline => Vec::new(),
+        };
+        let engine = engine.with_ends(attempts.iter().filter_map(|attempt| Some((attempt.trial, attempt.end.as_ref()?))));
         let (tx, rx) = unbounded();
         Ok(Runner {
             storage,

@@ -51,7 +51,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arguments::TrainerArguments;
+use crate::arguments::{RowsAtOnce, TrainerArguments};
 
 pub use device::{available_devices, check_device, tune_allocator};
 pub use error::{DataProblem, TrainerError};
@@ -191,8 +191,8 @@ pub struct Job<'a> {
     pub milestones: Milestones,
     /// Checkpoints go to `directory/checkpoint-<optimiser step>/`.
     pub directory: &'a Path,
-    /// Most rows that a micro-batch has, where memory has no room for `per_device_train_batch_size`: more micro-batches make the same step.
-    pub rows_at_once: Option<usize>,
+    /// Most rows in memory at once, where it has no room for the batches that the arguments ask for: more micro-batches make the same step.
+    pub rows_at_once: Option<RowsAtOnce>,
     /// Where to begin.
     pub start: Start<'a>,
     /// Pause after reporting this clock value.

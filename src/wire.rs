@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arguments::Probe;
+use crate::arguments::{Probe, RowsAtOnce};
 use crate::device::Device;
 use crate::metric::{Direction, Metrics, Number};
 use crate::params::Params;
@@ -337,9 +337,9 @@ pub struct TrainJob {
     pub clock: StepClock,
     /// Where to evaluate.
     pub milestones: Milestones,
-    /// Most rows of a micro-batch, after the trial has run out of memory.
+    /// Most rows in memory at once, after the trial has run out of it.
     #[serde(default)]
-    pub rows_at_once: Option<usize>,
+    pub rows_at_once: Option<RowsAtOnce>,
     /// Clock value where it shall pause.
     pub until: Option<u64>,
     /// The last clock value whose report the runner has.

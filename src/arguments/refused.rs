@@ -52,7 +52,6 @@ const SAID_ELSEWHERE: &[(&str, &str)] = &[
 
 /// Arguments that may come; until then they are refused.
 const NOT_YET: &[&str] = &[
-    "auto_find_batch_size",
     "fp16",
     "bf16",
     "tf32",

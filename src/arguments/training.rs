@@ -66,6 +66,9 @@ pub struct TrainerArguments {
     /// Whether to evaluate before the first step; logged, not reported.
     #[serde(default)]
     pub eval_on_start: bool,
+    /// Whether a trial that runs out of memory goes on with half the rows at once ([`RowsAtOnce`](super::RowsAtOnce)).
+    #[serde(default = "yes")]
+    pub auto_find_batch_size: bool,
     /// Evaluations in a row without a better study metric after which training ends; `None`: it does not.
     #[serde(default)]
     pub early_stopping_patience: Option<u64>,
@@ -90,6 +93,10 @@ pub struct TrainerArguments {
     pub train_sampling_strategy: SamplingStrategy,
     /// The model's shape.
     pub model: ModelArguments,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// What a training run learns to do; its words are the names in [`TRAINER_TASKS`].
@@ -359,6 +366,13 @@ pub static ARGUMENTS: &[Argument] = &[
     line("warmup_ratio", UNIT, Float(0.0), "share of all steps that is warm-up, used when warmup_steps is 0"),
     line("label_smoothing_factor", SHARE, Float(0.0), "share of the target probability spread over all labels"),
     line("gradient_accumulation_steps", count(65_536), Int(1), "micro-batches per optimiser step"),
+    // Off in transformers, where every halving changes the batch that is learnt from; here optimiser steps stay what they are.
+    line(
+        "auto_find_batch_size",
+        ArgumentKind::Flag,
+        Flag(true),
+        "after running out of memory, go on with half the rows at once and the same optimiser steps; false: what [retry] says",
+    ),
     line("eval_strategy", Choice(&["no", "epoch", "steps"]), Text("no"), "when to evaluate, besides where the pruner asks for it and at the end")
         .or(&["evaluation_strategy"]),
     line("eval_steps", count(i64::MAX), Absent, "optimiser steps between evaluations with eval_strategy = \"steps\"; logging_steps when not given"),

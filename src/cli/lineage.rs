@@ -27,6 +27,8 @@ pub struct MadeJson {
     attempt: u32,
     device: String,
     started: String,
+    end: Option<&'static str>,
+    reason: Option<String>,
     lineage: Option<Lineage>,
 }
 
@@ -36,6 +38,8 @@ impl From<&Made> for MadeJson {
             attempt: made.attempt.attempt.0,
             device: made.attempt.slot.device.to_string(),
             started: instant(made.attempt.started),
+            end: made.attempt.end.as_ref().map(|end| attempt_end(Some(end))),
+            reason: made.attempt.reason.clone(),
             lineage: made.lineage().cloned(),
         }
     }

@@ -183,7 +183,12 @@ const DEVICES: &[Key] = &[
 
 const RETRY: &[Key] = &[
     key("max", KeyKind::Whole { min: 0, max: 1_000 }, "2", "how many times a trial may be started again"),
-    key("on", KeyKind::Words(CAUSES), "[\"worker_lost\"]", "for which causes"),
+    key(
+        "on",
+        KeyKind::Words(CAUSES),
+        "[\"worker_lost\"]",
+        "for which causes; a built-in trial out of memory has its rows at once halved first, which is no retry",
+    ),
 ];
 
 const CHECKPOINTS: &[Key] = &[

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use super::memory::Memory;
 use super::stop::is_asked_for;
 use super::window::Window;
 use super::{Assignment, Busy, Effect, Engine, Outcome, Phase};
@@ -254,12 +255,14 @@ impl Engine {
             past_its_end: trial.continued.is_some(),
             milestones: self.milestones.clone(),
             reported: trial.last().map(|(step, _)| step),
+            rows_at_once: self.memory_of(trial).map(Memory::rows),
         };
         if self.view.finished.is_some() {
             self.emit(Event::StudyReopened { reason: "its budget leaves room for more".to_owned() });
         }
         let resume = assignment.resume.as_ref().map(|checkpoint| (checkpoint.step, checkpoint.path.clone()));
-        self.emit(Event::AttemptStarted { trial: number, attempt, slot: assignment.slot.clone(), resume, until });
+        let rows_at_once = assignment.rows_at_once.map(|rows| rows.train as u64);
+        self.emit(Event::AttemptStarted { trial: number, attempt, slot: assignment.slot.clone(), resume, until, rows_at_once });
         self.places[index].warm = true;
         self.busy[index] = Some(Busy { trial: number, attempt, since: self.now, heard: self.now, leaving: None, pause_by: None, kill_sent: false });
         self.effects.push(Effect::Launch(assignment));

@@ -89,7 +89,7 @@ mod tests {
 
     fn start() -> Event {
         let slot = Slot { index: 0, device: Device::Cpu };
-        Event::AttemptStarted { trial: TrialNumber(0), attempt: AttemptNumber(0), slot, resume: None, until: None }
+        Event::AttemptStarted { trial: TrialNumber(0), attempt: AttemptNumber(0), slot, resume: None, until: None, rows_at_once: None }
     }
 
     fn end() -> Event {

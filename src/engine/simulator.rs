@@ -5,11 +5,12 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::time::Duration;
 
 use super::{Assignment, Effect, Engine, EngineError, Input, Outcome, end_of_killed_runner};
+use crate::arguments::RowsAtOnce;
 use crate::device::{Device, Slot};
 use crate::event::{AttemptEnd, Event, Request};
 use crate::metric::Metrics;
 use crate::params::Params;
-use crate::study::{FailureCause, StudySpec};
+use crate::study::{FailureCause, Program, StudySpec};
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, TrialNumber};
 use crate::verdict::Verdict;
@@ -28,6 +29,23 @@ pub enum Fault {
     Slow,
     /// Its program ends with an error.
     Fail,
+    /// It runs out of memory.
+    OutOfMemory,
+    /// Its device goes away.
+    LoseDevice,
+}
+
+impl Fault {
+    /// What an attempt that ends with it is told to have ended of.
+    fn cause(self) -> Option<FailureCause> {
+        match self {
+            Fault::Crash => Some(FailureCause::WorkerLost),
+            Fault::Fail => Some(FailureCause::Program),
+            Fault::OutOfMemory => Some(FailureCause::Oom),
+            Fault::LoseDevice => Some(FailureCause::DeviceLost),
+            Fault::Hang | Fault::NotANumber | Fault::Slow => None,
+        }
+    }
 }
 
 /// The value of a point at a step.
@@ -38,6 +56,12 @@ pub type Pace = dyn Fn(&Params) -> f64 + Send + Sync;
 
 /// The fault of an attempt at a step, if any.
 pub type Faults = dyn Fn(TrialNumber, AttemptNumber, u64) -> Option<Fault> + Send + Sync;
+
+/// How many training rows have room in memory at once at a step of a trial.
+pub type Room = dyn Fn(TrialNumber, u64) -> usize + Send + Sync;
+
+/// How many microseconds the clock that the engine is told is off, after so many turns.
+pub type ClockError = dyn Fn(usize) -> i64 + Send + Sync;
 
 /// A study with scripted workers.
 pub struct Simulation {
@@ -63,6 +87,10 @@ pub struct Simulation {
     pub luck: f64,
     /// What goes wrong.
     pub faults: Box<Faults>,
+    /// How many rows have room, where trials are the built-in trainer's: with more, a worker runs out of memory.
+    pub room: Box<Room>,
+    /// How wrong the clock is: it may jump, forward and back.
+    pub clock_error: Box<ClockError>,
     /// What is asked, and once the curves of all trials have how many points; in that order. A study that waits hears the
     /// next at once.
     pub requests: Vec<(u64, Request)>,
@@ -98,6 +126,8 @@ struct Worker {
     luck: f64,
     step: u64,
     last: u64,
+    /// Training rows that it handles at once; 0 where it is not the built-in trainer.
+    rows: usize,
 }
 
 /// Something due at a moment; ties are broken by the order of scheduling.
@@ -148,6 +178,8 @@ impl Simulation {
             curve: Box::new(curve),
             luck: 0.0,
             faults: Box::new(|_, _, _| None),
+            room: Box::new(|_, _| usize::MAX),
+            clock_error: Box::new(|_| 0),
             requests: Vec::new(),
         }
     }
@@ -162,15 +194,18 @@ impl Simulation {
         // As a store keeps it: with what was added to its budget.
         let mut spec = self.spec.clone();
         spec.budget.extend(view.extension);
-        let now = journal.last().map_or(Timestamp(0), |turn| turn.at.after(Duration::from_secs(1)));
+        let error = |turns: usize| (self.clock_error)(turns);
+        let now = journal.last().map_or(Timestamp(0), |turn| moved(turn.at, -error(journal.len() - 1)).after(Duration::from_secs(1)));
         // As the next runner does for one that was killed.
         let mut turns = journal.to_vec();
         if let Some(end) = end_of_last_runner(&view, journal) {
-            view.apply(now, &end);
-            turns.push(Turn { at: now, events: vec![end] });
+            let at = moved(now, error(turns.len()));
+            view.apply(at, &end);
+            turns.push(Turn { at, events: vec![end] });
         }
+        let ends = turns.iter().flat_map(|turn| turn.events.iter().filter_map(Event::attempt_end));
         let events = turns.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event)));
-        let engine = Engine::new(spec, view, slots)?.with_journal(events);
+        let engine = Engine::new(spec, view, slots)?.with_journal(events).with_ends(ends);
         let mut world = World {
             simulation: self,
             engine,
@@ -189,6 +224,11 @@ impl Simulation {
     }
 }
 
+/// A moment on a clock that is off by `micros`.
+fn moved(at: Timestamp, micros: i64) -> Timestamp {
+    Timestamp(at.0.saturating_add(micros))
+}
+
 /// The end of the last runner, if it was killed.
 fn end_of_last_runner(view: &StudyView, journal: &[Turn]) -> Option<Event> {
     let events: Vec<(Timestamp, &Event)> = journal.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event))).collect();
@@ -199,6 +239,7 @@ fn end_of_last_runner(view: &StudyView, journal: &[Turn]) -> Option<Event> {
 struct World<'a> {
     simulation: &'a Simulation,
     engine: Engine,
+    /// The true time, which passes evenly.
     now: Timestamp,
     due: BinaryHeap<Due>,
     scheduled: u64,
@@ -225,7 +266,7 @@ impl World<'_> {
                 }
             }
             let next = self.due.peek().map(|due| due.at);
-            let deadline = self.engine.deadline();
+            let deadline = self.engine.deadline().map(|deadline| moved(deadline, -self.clock_error()));
             match (next, deadline) {
                 (None, None) => match self.next_request() {
                     Some((id, request)) => inputs = vec![Input::Request { id, request }],
@@ -271,13 +312,18 @@ impl World<'_> {
     }
 
     fn turn(&mut self, input: Input) -> Option<Outcome> {
-        let effects = self.engine.step(self.now, input);
+        let now = moved(self.now, self.clock_error());
+        let effects = self.engine.step(now, input);
         let events: Vec<Event> = effects.iter().filter_map(Effect::event).cloned().collect();
         self.note_served(&events);
         if !events.is_empty() {
-            self.turns.push(Turn { at: self.now, events });
+            self.turns.push(Turn { at: now, events });
         }
         effects.into_iter().find_map(|effect| self.carry_out(effect))
+    }
+
+    fn clock_error(&self) -> i64 {
+        (self.simulation.clock_error)(self.turns.len())
     }
 
     fn carry_out(&mut self, effect: Effect) -> Option<Outcome> {
@@ -300,26 +346,33 @@ impl World<'_> {
         // 53 bits of seed, to a number from -1 to 1.
         #[expect(clippy::cast_precision_loss, reason = "seeds have 53 bits")]
         let luck = (assignment.seed as f64 / (1u64 << 52) as f64 - 1.0) * self.simulation.luck;
-        self.workers.push(Worker { trial: assignment.trial, attempt: assignment.attempt, params: assignment.params, luck, step, last });
+        let rows = assignment.rows_at_once.or_else(|| self.usual_rows(&assignment.params)).map_or(0, |rows| rows.train);
+        self.workers.push(Worker { trial: assignment.trial, attempt: assignment.attempt, params: assignment.params, luck, step, last, rows });
         self.next_step(self.workers.len() - 1);
+    }
+
+    fn usual_rows(&self, params: &Params) -> Option<RowsAtOnce> {
+        let Program::Trainer { arguments, .. } = &self.simulation.spec.program else { return None };
+        let searched = params.iter().map(|(name, value)| (name.to_owned(), value.to_json()));
+        RowsAtOnce::that_may_be_halved(&arguments.clone().into_iter().chain(searched).collect())
     }
 
     fn next_step(&mut self, index: usize) {
         let worker = &mut self.workers[index];
         worker.step += 1;
         let (trial, attempt, step, last) = (worker.trial, worker.attempt, worker.step, worker.last);
-        let fault = (self.simulation.faults)(trial, attempt, step);
+        let is_starved = worker.rows > (self.simulation.room)(trial, step);
+        let fault = if is_starved { Some(Fault::OutOfMemory) } else { (self.simulation.faults)(trial, attempt, step) };
         let pace = (self.simulation.pace)(&worker.params);
         let time = self.simulation.step_time.mul_f64(pace) * if fault == Some(Fault::Slow) { 100 } else { 1 };
         if step > last {
             self.end(Duration::ZERO, trial, attempt, AttemptEnd::Completed);
             return;
         }
-        match fault {
-            Some(Fault::Hang) => {}
-            Some(Fault::Crash) => self.end(time, trial, attempt, AttemptEnd::Failed(FailureCause::WorkerLost)),
-            Some(Fault::Fail) => self.end(time, trial, attempt, AttemptEnd::Failed(FailureCause::Program)),
-            Some(Fault::NotANumber | Fault::Slow) | None => self.schedule(time, What::Report(index)),
+        match fault.map(|fault| (fault, fault.cause())) {
+            Some((_, Some(cause))) => self.end(time, trial, attempt, AttemptEnd::Failed(cause)),
+            Some((Fault::Hang, None)) => {}
+            _ => self.schedule(time, What::Report(index)),
         }
     }
 

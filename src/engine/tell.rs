@@ -111,6 +111,7 @@ impl Engine {
             (Some(Leaving::Draining), AttemptEnd::Failed(_)) => AttemptEnd::Interrupted,
             (_, end) => end,
         };
+        let message = self.words_of_starved(number, &end, message);
         self.emit(Event::AttemptEnded { trial: number, attempt, end: end.clone(), reason: message.clone() });
         match (end, leaving) {
             // Whatever its process made of it in its last moment: its user was told that it is killed.
@@ -197,7 +198,7 @@ impl Engine {
     }
 
     /// A trial that left before its end waits for a slot, or for its user if that is who wants it to.
-    fn requeue(&mut self, number: TrialNumber, why: &str) {
+    pub(super) fn requeue(&mut self, number: TrialNumber, why: &str) {
         if let Some(hold) = self.hold_of(number) {
             return self.hold(number, hold);
         }
@@ -206,7 +207,14 @@ impl Engine {
     }
 
     pub(super) fn retry_or_fail(&mut self, number: TrialNumber, cause: FailureCause, message: String) {
-        let failures = self.view.trial(number).map_or(0, |trial| trial.failures);
+        let message = match cause {
+            FailureCause::Oom => match self.go_on_with_fewer_rows(number, message) {
+                Ok(()) => return,
+                Err(message) => message,
+            },
+            _ => message,
+        };
+        let failures = self.view.trial(number).map_or(0, |trial| trial.failures.saturating_sub(self.halvings_of(number)));
         if self.spec.retry.on.contains(&cause) && failures <= self.spec.retry.max {
             self.requeue(number, &format!("{message} (retry {failures} of {})", self.spec.retry.max));
         } else {

@@ -55,7 +55,7 @@ pub struct Difference {
     pub seq: Seq,
     /// The trial it is about.
     pub trial: Option<TrialNumber>,
-    /// What was decided: `proposal`, `verdict`, `promotion`, `race`, `value` or `state`.
+    /// What was decided: `proposal`, `verdict`, `promotion`, `race`, `value`, `rows` or `state`.
     pub what: &'static str,
     /// What the journal has.
     pub stored: String,
@@ -135,7 +135,8 @@ impl Replay {
         journal[..index].iter().for_each(|(_, at, event)| view.apply(*at, event));
         let slot = Slot { index: 0, device: Device::Cpu };
         let before = journal[..index].iter().map(|(_, at, event)| (*at, event));
-        Ok(Replay { revision, engine: Engine::new(spec, view, vec![slot])?.with_journal(before) })
+        let ends = journal[..index].iter().filter_map(|(_, _, event)| event.attempt_end());
+        Ok(Replay { revision, engine: Engine::new(spec, view, vec![slot])?.with_journal(before).with_ends(ends) })
     }
 
     fn check(&mut self, entry: &Entry, next: Option<&Entry>, verified: &mut Verified) -> Option<Difference> {
@@ -164,6 +165,12 @@ impl Replay {
                 verified.values += 1;
                 let same = value.map(f64::to_bits) == reported.map(f64::to_bits);
                 if same { None } else { differs("value", format!("{value:?}"), format!("{reported:?}")) }
+            }
+            // Of stores that did not keep it there is nothing to compare.
+            Event::AttemptStarted { trial, rows_at_once: Some(stored), .. } => {
+                let memory = self.engine.view.trial(*trial).and_then(|trial| self.engine.memory_of(trial));
+                let now = memory.map(|memory| memory.rows().train as u64);
+                if now == Some(*stored) { None } else { differs("rows", format!("{stored} rows at once"), format!("{now:?}")) }
             }
             Event::RaceBegun { finalists } => {
                 verified.race_steps += 1;

@@ -95,11 +95,14 @@ pub(super) fn line(happening: &Happening<'_>, is_best: impl FnOnce(TrialNumber) 
             let devices: Vec<String> = slots.iter().map(|slot| slot.device.to_string()).collect();
             format!("running on {} ({})", count(u64::try_from(slots.len()).unwrap_or(u64::MAX), "slot"), devices.join(", "))
         }
-        Event::AttemptStarted { trial, attempt, slot, resume, .. } => match (resume, attempt.0) {
-            (Some((step, _)), _) => format!("trial {trial} goes on from step {step} on {}", slot.device),
-            (None, 0) => format!("trial {trial} started on {}: {}", slot.device, params(view.trial(*trial)?)),
-            (None, _) => format!("trial {trial} started again on {} (attempt {attempt})", slot.device),
-        },
+        Event::AttemptStarted { trial, attempt, slot, resume, rows_at_once, .. } => {
+            let rows = rows_at_once.map(|rows| format!(", rows at once: {rows}")).unwrap_or_default();
+            match (resume, attempt.0) {
+                (Some((step, _)), _) => format!("trial {trial} goes on from step {step} on {}{rows}", slot.device),
+                (None, 0) => format!("trial {trial} started on {}: {}", slot.device, params(view.trial(*trial)?)),
+                (None, _) => format!("trial {trial} started again on {} (attempt {attempt}){rows}", slot.device),
+            }
+        }
         Event::Decided { trial, step, verdict: Verdict::Continue(Some(reason)) } => format!("trial {trial} goes on at step {step}: {reason}"),
         Event::TrialPaused { trial, reason, .. } => format!("trial {trial} paused{}: {reason}", at_last_step(view, *trial)),
         Event::TrialQueued { trial, reason, .. } => format!("trial {trial} queued again: {reason}"),
@@ -230,7 +233,7 @@ mod tests {
         params.insert("rate", rate);
         let mut events = vec![
             Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
-            Event::AttemptStarted { trial, attempt, slot: Slot { index: 0, device: Device::Cpu }, resume: None, until: None },
+            Event::AttemptStarted { trial, attempt, slot: Slot { index: 0, device: Device::Cpu }, resume: None, until: None, rows_at_once: None },
         ];
         let metrics = |value: f64| [("loss".to_owned(), value)].into_iter().collect();
         events.extend((1..).zip(reports).map(|(step, value)| Event::Reported { trial, attempt, step, metrics: metrics(*value) }));

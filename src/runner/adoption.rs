@@ -148,7 +148,7 @@ mod tests {
         let slot = Slot { index: 0, device: Device::Cpu };
         let mut events = vec![
             Event::TrialCreated { trial, params: Params::new(), origin: Origin::Asked },
-            Event::AttemptStarted { trial, attempt, slot, resume: None, until: None },
+            Event::AttemptStarted { trial, attempt, slot, resume: None, until: None, rows_at_once: None },
         ];
         events.extend((1..=reported).map(|step| {
             let metrics: Metrics = [("loss".to_owned(), 1.0)].into_iter().collect();

@@ -2,7 +2,7 @@
 
 use crate::study::FailureCause;
 
-/// Words that programs end with when there was too little memory: of Python, PyTorch, JAX, TensorFlow, C++, Rust and CUDA.
+/// Words that programs end with when there was too little memory: of Python, PyTorch, JAX, TensorFlow, C++, Rust, CUDA and burn.
 const MEMORY: &[&str] = &[
     "CUDA out of memory",
     "OutOfMemoryError",
@@ -14,6 +14,8 @@ const MEMORY: &[&str] = &[
     "std::bad_alloc",
     "Cannot allocate memory",
     "memory allocation of ",
+    "out of device memory",
+    "can't allocate buffer of size",
 ];
 
 /// Words that they end with when a device went away.
@@ -25,6 +27,7 @@ const DEVICE: &[&str] = &[
     "uncorrectable ECC error",
     "no CUDA-capable device is detected",
     "CUDA-capable device(s) is/are busy or unavailable",
+    "the device failed: ",
 ];
 
 /// So many lines before the end, a word still tells why a program ended: launchers say more after it.
@@ -35,7 +38,7 @@ const TAIL: u64 = 40;
 pub(super) struct LastWords {
     lines: u64,
     last: String,
-    found: Option<(u64, FailureCause)>,
+    found: Option<(u64, FailureCause, String)>,
 }
 
 impl LastWords {
@@ -48,7 +51,7 @@ impl LastWords {
         self.lines += 1;
         self.last = line.chars().take(300).collect();
         if let Some(cause) = cause_of(&self.last) {
-            self.found = Some((self.lines, cause));
+            self.found = Some((self.lines, cause, self.last.clone()));
         }
     }
 
@@ -59,7 +62,12 @@ impl LastWords {
 
     /// What it seems to have died of, by its last lines.
     pub(super) fn cause(&self) -> Option<FailureCause> {
-        self.found.filter(|(at, _)| self.lines - at < TAIL).map(|(_, cause)| cause)
+        self.telling().map(|(cause, _)| cause)
+    }
+
+    /// The same with the line that tells it.
+    pub(super) fn telling(&self) -> Option<(FailureCause, &str)> {
+        self.found.as_ref().filter(|(at, ..)| self.lines - at < TAIL).map(|(_, cause, line)| (*cause, line.as_str()))
     }
 }
 
@@ -85,6 +93,8 @@ mod tests {
             ("numpy._core._exceptions._ArrayMemoryError: Unable to allocate 8.00 TiB", Some(FailureCause::Oom)),
             ("terminate called after throwing an instance of 'std::bad_alloc'", Some(FailureCause::Oom)),
             ("memory allocation of 8796093022208 bytes failed", Some(FailureCause::Oom)),
+            ("the device failed: out of device memory allocating 8589934592 bytes", Some(FailureCause::Oom)),
+            ("the device failed: the stream was poisoned", Some(FailureCause::DeviceLost)),
             ("RuntimeError: CUDA error: no CUDA-capable device is detected", Some(FailureCause::DeviceLost)),
             ("Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.", Some(FailureCause::DeviceLost)),
             ("ValueError: shapes (3,4) and (5,) not aligned", None),
@@ -101,7 +111,7 @@ mod tests {
         let mut words = LastWords::default();
         words.hear("MemoryError\n");
         (0..10).for_each(|line| words.hear(&format!("launcher: line {line}\n")));
-        assert_eq!((words.cause(), words.last()), (Some(FailureCause::Oom), "launcher: line 9"));
+        assert_eq!((words.telling(), words.last()), (Some((FailureCause::Oom, "MemoryError")), "launcher: line 9"));
         (0..40).for_each(|line| words.hear(&format!("went on without it {line}\n")));
         assert_eq!(words.cause(), None);
     }

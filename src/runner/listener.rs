@@ -15,6 +15,7 @@ use super::causes::{LastWords, cause_of};
 use super::disk;
 use crate::engine::Input;
 use crate::event::AttemptEnd;
+use crate::processes;
 use crate::study::FailureCause;
 use crate::trial::{AttemptNumber, TrialNumber};
 use crate::wire::{EndWord, LONGEST_LINE, PREFIX, Up};
@@ -64,6 +65,8 @@ struct Current {
     last_words: LastWords,
     remarks: Remarks,
     end: Option<(EndWord, Option<String>)>,
+    /// How many processes the kernel had killed for want of memory when it began.
+    memory_kills: Option<u64>,
 }
 
 /// What is odd about an attempt's reports; told once each, in its log.
@@ -105,8 +108,8 @@ impl Listening {
     /// Announces that the child's words now belong to this attempt.
     pub fn expect_trial(&self, trial: TrialNumber, attempt: AttemptNumber, log: &Path, cwd: PathBuf) -> io::Result<()> {
         let log = AttemptLog::open(log)?;
-        let (last_words, remarks) = (LastWords::default(), Remarks::default());
-        lock(&self.shared).current = Some(Current { trial, attempt, log, cwd, last_words, remarks, end: None });
+        let (last_words, remarks, memory_kills) = (LastWords::default(), Remarks::default(), processes::memory_kills());
+        lock(&self.shared).current = Some(Current { trial, attempt, log, cwd, last_words, remarks, end: None, memory_kills });
         Ok(())
     }
 
@@ -217,12 +220,25 @@ impl Listener {
         match current.end.take() {
             Some((end, message)) => self.send_end(&current, end, message),
             None => {
-                let how = match status.and_then(|status| status.signal()) {
-                    Some(signal) => format!("its process was killed by signal {signal}"),
-                    None => format!("its process ended without a word ({})", status.map_or("unknown status".to_owned(), |status| status.to_string())),
-                };
-                self.send_end(&current, EndWord::Killed, Some(how));
+                let (end, how) = self.end_without_a_word(&current, status);
+                self.send_end(&current, end, Some(how));
             }
+        }
+    }
+
+    /// What a process died of that did not say so.
+    fn end_without_a_word(&self, current: &Current, status: Option<ExitStatus>) -> (EndWord, String) {
+        let Some(signal) = status.and_then(|status| status.signal()) else {
+            let status = status.map_or("unknown status".to_owned(), |status| status.to_string());
+            return (EndWord::Killed, format!("its process ended without a word ({status})"));
+        };
+        if processes::was_killed_for_memory(signal, current.memory_kills) {
+            return (EndWord::Oom, "its process was killed by signal 9, by the kernel: memory ran out".to_owned());
+        }
+        // An allocation that fails ends a Rust program at once, and it says so on its standard error.
+        match current.last_words.telling() {
+            Some((FailureCause::Oom, line)) if !self.single => (EndWord::Oom, line.to_owned()),
+            _ => (EndWord::Killed, format!("its process was killed by signal {signal}")),
         }
     }
 

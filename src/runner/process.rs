@@ -123,7 +123,7 @@ impl ProcessLauncher {
                     direction: self.spec.direction(),
                     clock: self.spec.step,
                     milestones: assignment.milestones.clone(),
-                    rows_at_once: None,
+                    rows_at_once: assignment.rows_at_once,
                     until: assignment.until,
                     reported: assignment.reported,
                 })

@@ -98,7 +98,8 @@ impl<'a> Run<'a> {
         checkpoint::sweep(job.directory);
         let model = task(arguments.task).model(&arguments.model, data)?;
         let (parameters, examples) = (model.parameters(), model.examples(data, Split::Train));
-        let course = Course::new(arguments, examples, job.clock, job.milestones.clone(), job.until, job.seed, job.rows_at_once)?;
+        let course =
+            Course::new(arguments, examples, job.clock, job.milestones.clone(), job.until, job.seed, job.rows_at_once.map(|rows| rows.train))?;
         let course = match arguments.train_sampling_strategy {
             SamplingStrategy::Random => course,
             SamplingStrategy::GroupByLength => course.by_length((0..examples).map(|example| model.length(data, example)).collect()),
@@ -179,7 +180,9 @@ impl<'a> Run<'a> {
     /// Measures the validation split and notes it in the history.
     fn evaluate(&mut self, due: Due, host: &mut dyn Host) -> Result<Report, TrainerError> {
         let (arguments, data) = (self.job.arguments, self.job.data);
-        let extent = Extent { split: Split::Validation, batch: arguments.per_device_eval_batch_size, limit: arguments.max_eval_samples };
+        let rows = arguments.per_device_eval_batch_size;
+        let batch = self.job.rows_at_once.map_or(rows, |at_once| at_once.eval.clamp(1, rows));
+        let extent = Extent { split: Split::Validation, batch, limit: arguments.max_eval_samples };
         let measured = named("eval", self.model.measure(&self.values, &self.device, data, &extent, &|_, _| {})?);
         let loss = measured["eval_loss"];
         let words: Vec<String> = measured.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();

@@ -14,6 +14,7 @@ use super::log::LogTail;
 use super::look::Look;
 use super::snapshot::{Curve, Detail};
 use super::state::State;
+use crate::engine::memory::Memory;
 use crate::metric::Score;
 use crate::reporters::sparkline::sparkline;
 use crate::reporters::table::{Align, Column};
@@ -184,6 +185,10 @@ fn sections(state: &State, detail: &Detail, room: usize, now: Timestamp, look: L
     section(&mut lines, "metrics", metrics(state, detail, room, look), look);
     section(&mut lines, "decisions", decisions(trial), look);
     section(&mut lines, "attempts", attempts(detail, now), look);
+    let ends = detail.attempts.iter().filter_map(|attempt| attempt.end.as_ref());
+    if let Some(memory) = Memory::of_attempts(state.spec(), trial, ends) {
+        section(&mut lines, "rows at once", vec![memory.in_words()], look);
+    }
     if !trial.notes.is_empty() || !trial.tags.is_empty() {
         let tags = (!trial.tags.is_empty()).then(|| format!("tags {}", one_line(&trial.tags.join(", "))));
         section(&mut lines, "notes", tags.into_iter().chain(trial.notes.iter().map(|note| one_line(&note.text))).collect(), look);

@@ -145,11 +145,12 @@ fn said(event: &Event) -> (Weight, String) {
             let pairs: Vec<String> = params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
             (Plain, format!("{}: {}", super::detail::proposed(origin), pairs.join(" ")))
         }
-        Event::AttemptStarted { attempt, slot, resume, until, .. } => {
+        Event::AttemptStarted { attempt, slot, resume, until, rows_at_once, .. } => {
             let resumed = resume.as_ref().map(|(step, _)| format!(" from step {step}")).unwrap_or_default();
             let until = until.map(|until| format!(" up to step {until}")).unwrap_or_default();
             let again = if attempt.0 > 0 { format!(", attempt {attempt}") } else { String::new() };
-            (Now(TrialState::Running), format!("starts on {}{resumed}{until}{again}", slot.device))
+            let rows = rows_at_once.map(|rows| format!(", rows at once: {rows}")).unwrap_or_default();
+            (Now(TrialState::Running), format!("starts on {}{resumed}{until}{again}{rows}", slot.device))
         }
         Event::AttemptLaunched { pid, .. } => (Report, format!("is process {pid}")),
         Event::Reported { step, metrics, .. } => {

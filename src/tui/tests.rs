@@ -91,7 +91,7 @@ impl Script {
         let params: Params = params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         self.append(&[
             Event::TrialCreated { trial, params, origin: Origin::Sampled("tpe-independent".into()) },
-            Event::AttemptStarted { trial, attempt: AttemptNumber(0), slot: slot(), resume: None, until: None },
+            Event::AttemptStarted { trial, attempt: AttemptNumber(0), slot: slot(), resume: None, until: None, rows_at_once: None },
         ]);
     }
 

@@ -27,12 +27,16 @@ mod importance;
 mod insight;
 mod layering;
 mod library;
+mod memory;
 mod pictures;
 mod readers;
 mod replay;
 mod requests;
 mod retention;
 mod search_quality;
+#[cfg(feature = "train")]
+mod starved;
+mod storms;
 mod terminal;
 #[cfg(feature = "train")]
 mod trainer;

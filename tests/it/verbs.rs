@@ -106,7 +106,7 @@ impl Scene {
         }
         self.append(&[
             Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
-            Event::AttemptStarted { trial, attempt: AttemptNumber(0), slot: slot(), resume: None, until: None },
+            Event::AttemptStarted { trial, attempt: AttemptNumber(0), slot: slot(), resume: None, until: None, rows_at_once: None },
         ]);
     }
 

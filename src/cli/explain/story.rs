@@ -233,7 +233,14 @@ mod tests {
         let metrics = [("loss".to_owned(), value)].into_iter().collect();
         vec![
             Event::TrialCreated { trial, params, origin: Origin::Sampled("tpe".into()) },
-            Event::AttemptStarted { trial, attempt, slot: Slot { index: 0, device: Device::Cpu }, resume: Some((2, "x".into())), until: None },
+            Event::AttemptStarted {
+                trial,
+                attempt,
+                slot: Slot { index: 0, device: Device::Cpu },
+                resume: Some((2, "x".into())),
+                until: None,
+                rows_at_once: None,
+            },
             Event::Reported { trial, attempt, step: 3, metrics },
         ]
     }

@@ -10,6 +10,8 @@ use super::super::exit::{Exit, Failure};
 use super::super::lineage::{self, Made, MadeJson};
 use super::super::logs::unknown_trial;
 use super::super::trial_json::{TrialJson, VERSION};
+use crate::arguments::RowsAtOnce;
+use crate::engine::memory::Memory;
 use crate::engine::seed_of;
 use crate::reporters::wording::{count, duration, micros, number, one_line, param};
 use crate::sample::Sample;
@@ -24,7 +26,16 @@ struct Answer<'a> {
     trial: TrialJson,
     configuration: u64,
     seed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<MemoryJson>,
     attempts: Vec<MadeJson>,
+}
+
+/// Of a trial that ran out of memory: the rows at once that its next attempt has, or its last had.
+#[derive(Serialize)]
+struct MemoryJson {
+    rows_at_once: RowsAtOnce,
+    by_its_arguments: RowsAtOnce,
 }
 
 /// Prints a trial of `study`; with `changes` only what was changed in the code since its commit, as `git apply` takes it.
@@ -39,6 +50,7 @@ pub fn show(reader: &dyn StorageReader, study: &StudySummary, number: TrialNumbe
             trial: TrialJson::from(&trial),
             configuration: trial.origin.configuration().unwrap_or(number).0,
             seed: seed_of(SeedTree::new(study.spec.seed), &trial),
+            memory: memory(study, &trial, &made).map(|memory| MemoryJson { rows_at_once: memory.rows(), by_its_arguments: memory.usual }),
             attempts: made.iter().map(MadeJson::from).collect(),
         })?,
         Form::Whole(OutputForm::Text) => print(reader, study, &trial, &made, console)?,
@@ -53,6 +65,10 @@ pub enum Form {
     Whole(OutputForm),
     /// What was changed in the code.
     Changes,
+}
+
+fn memory(study: &StudySummary, trial: &Trial, made: &[Made]) -> Option<Memory> {
+    Memory::of_attempts(&study.spec, trial, made.iter().filter_map(|made| made.attempt.end.as_ref()))
 }
 
 fn changes(reader: &dyn StorageReader, number: TrialNumber, made: &[Made], console: &mut Console) -> Result<(), Failure> {
@@ -85,6 +101,9 @@ fn print(reader: &dyn StorageReader, study: &StudySummary, trial: &Trial, made: 
     }
     console.fact("time", &format!("{} in {}", duration(micros(trial.busy_micros)), count(u64::from(trial.attempts), "attempt")))?;
     console.fact("seed", &seed_of(SeedTree::new(spec.seed), trial).to_string())?;
+    if let Some(memory) = memory(study, trial, made) {
+        console.fact("rows at once", &memory.in_words())?;
+    }
     if let Some(words) = configuration(reader, study, trial)? {
         console.fact("runs", &words)?;
     }

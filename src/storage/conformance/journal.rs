@@ -68,7 +68,7 @@ pub(super) fn finished(trial: u64, state: TrialState, value: Option<f64>) -> Eve
 /// The start of an attempt on the processor.
 pub(super) fn started(trial: u64, attempt: u32) -> Event {
     let slot = Slot { index: 0, device: Device::Cpu };
-    Event::AttemptStarted { trial: TrialNumber(trial), attempt: AttemptNumber(attempt), slot, resume: None, until: None }
+    Event::AttemptStarted { trial: TrialNumber(trial), attempt: AttemptNumber(attempt), slot, resume: None, until: None, rows_at_once: None }
 }
 
 /// `length` events in any order that a fold takes: also such as no engine would write, about trials that do not exist.
@@ -98,7 +98,14 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
         6..8 => {
             let device = [Device::Cpu, Device::Cuda(3), Device::Ndarray, Device::Sim(1)][rng.random_range(0..4)].clone();
             let resume = rng.random_bool(0.5).then_some((step, path));
-            Event::AttemptStarted { trial, attempt, slot: Slot { index: rng.random_range(0..4), device }, resume, until }
+            Event::AttemptStarted {
+                trial,
+                attempt,
+                slot: Slot { index: rng.random_range(0..4), device },
+                resume,
+                until,
+                rows_at_once: rng.random_bool(0.3).then_some(4),
+            }
         }
         8 => Event::AttemptLaunched { trial, attempt, pid: rng.random_range(1..99), pid_started: rng.random_range(0..1 << 50) },
         9..14 => Event::Reported { trial, attempt, step, metrics: random_metrics(rng) },

@@ -120,7 +120,7 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
     let resume = Some((4, PathBuf::from("/runs/ü")));
     let end = AttemptEnd::Failed(FailureCause::Oom);
     store.append(&lease, Timestamp(2), &[created(0), created(1), started(0, 0)])?;
-    let start = |attempt, resume| Event::AttemptStarted { trial, attempt, slot: slot.clone(), resume, until: Some(9) };
+    let start = |attempt, resume| Event::AttemptStarted { trial, attempt, slot: slot.clone(), resume, until: Some(9), rows_at_once: None };
     store.append(&lease, Timestamp(3), &[start(first, None)])?;
     store.append(&lease, Timestamp(4), &[Event::AttemptLaunched { trial, attempt: first, pid: 77, pid_started: 1 << 40 }])?;
     store.append(&lease, Timestamp(8), &[Event::AttemptEnded { trial, attempt: first, end: end.clone(), reason: Some("no memory".to_owned()) }])?;

@@ -149,7 +149,7 @@ fn fewer_rows_at_once_make_the_same_steps_and_a_run_can_change_over_in_the_middl
     assert_eq!(train(&fixture.job(&arguments, &directory), &mut first).unwrap(), RunEnd::Interrupted);
     let (_, checkpoint) = first.checkpoints.last().unwrap();
     let mut second = Runner::default();
-    let job = Job { start: Start::Resume(checkpoint), rows_at_once: Some(3), ..fixture.job(&arguments, &directory) };
+    let job = Job { start: Start::Resume(checkpoint), rows_at_once: Some(RowsAtOnce { train: 3, eval: 5 }), ..fixture.job(&arguments, &directory) };
     assert_eq!(train(&job, &mut second).unwrap(), RunEnd::Finished);
     let (expected, actual) = (losses(&whole), losses(&second));
     assert!(expected.len() == actual.len() && expected.iter().zip(&actual).all(|(one, other)| (one - other).abs() < 2e-5), "{expected:?} {actual:?}");

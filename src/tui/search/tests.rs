@@ -104,7 +104,7 @@ impl Script {
         let slot = Slot { index: 0, device: Device::Cpu };
         let mut events = vec![
             Event::TrialCreated { trial, params: params(trial.0), origin: Origin::Sampled("random".into()) },
-            Event::AttemptStarted { trial, attempt, slot, resume: None, until: None },
+            Event::AttemptStarted { trial, attempt, slot, resume: None, until: None, rows_at_once: None },
         ];
         let mut end = (AttemptEnd::Completed, TrialState::Complete, Some(loss(trial.0, 9)), None);
         for step in 1..=9 {

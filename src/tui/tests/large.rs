@@ -24,7 +24,7 @@ fn events_of(number: u64) -> Vec<Event> {
     let attempt = AttemptNumber(0);
     let mut events = vec![
         Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
-        Event::AttemptStarted { trial, attempt, slot: slot(), resume: None, until: None },
+        Event::AttemptStarted { trial, attempt, slot: slot(), resume: None, until: None, rows_at_once: None },
     ];
     for step in 1..=3_u32 {
         let loss = value + 1.0 / f64::from(step);

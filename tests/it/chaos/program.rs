@@ -30,6 +30,9 @@ const LIVES: usize = 8;
 /// How long one run of such a study may take, on a machine however busy.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// A run that takes longer is looked at, and what its threads wait for is told; it may still come to its end.
+const LONG: Duration = Duration::from_secs(12);
+
 /// Rounds in `cargo test`.
 const ROUNDS: u64 = 50;
 
@@ -348,17 +351,25 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
 
 /// What a runner does that does not come to its end.
 fn hung(running: &mut Running, site: &Site) -> Option<String> {
-    let until = Instant::now() + PATIENCE;
-    while Instant::now() < until {
+    let (began, mut told) = (Instant::now(), false);
+    while began.elapsed() < PATIENCE {
         if running.has_ended() {
             return None;
         }
+        if began.elapsed() > LONG && !std::mem::replace(&mut told, true) {
+            eprintln!("it takes long: {}", looked_at(running, site));
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
+    Some(format!("it does not end: {}", looked_at(running, site)))
+}
+
+/// What a runner's threads wait for, what else runs of its study, and what it has said.
+fn looked_at(running: &Running, site: &Site) -> String {
     let of = |path: PathBuf, name: &str| fs::read_to_string(path.join(name)).unwrap_or_default().replace(['\0', '\n'], " ");
-    let tasks = fs::read_dir(format!("/proc/{}/task", running.child.id())).ok()?.flatten();
+    let tasks = fs::read_dir(format!("/proc/{}/task", running.child.id())).into_iter().flatten().flatten();
     let threads: Vec<String> = tasks.map(|task| format!("{}: {}", of(task.path(), "comm"), of(task.path(), "wchan"))).collect();
-    Some(format!("it does not end: {threads:?}\n{}\n{}", super::described(site), running.said_so_far()))
+    format!("{threads:?}\n{}\n{}", super::described(site), running.said_so_far())
 }
 
 /// What still runs of a study two seconds after its runner's end.

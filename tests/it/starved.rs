@@ -1,0 +1,134 @@
+//! A built-in trial under a real limit on memory: it runs out of it, goes on with fewer rows at once, and ends as if it had plenty.
+
+use std::path::Path;
+use std::time::Duration;
+
+use hpsearch::processes;
+use serde_json::Value as Json;
+
+use crate::commands::{Ended, Running, Site};
+
+/// One trial of a few steps, whose memory is mostly that of the rows of a micro-batch.
+fn site(rows: usize, accumulation: usize, more: &str) -> Site {
+    let study = format!(
+        r#"
+        [study]
+        name = "s"
+        metric = "eval_loss"
+        direction = "minimize"
+        seed = 3
+        [budget]
+        trials = 1
+        count = "all"
+        [data]
+        train = "train.csv"
+        validation = "validation.csv"
+        [trainer]
+        task = "text-classification"
+        num_train_epochs = 2
+        eval_strategy = "epoch"
+        per_device_train_batch_size = {rows}
+        per_device_eval_batch_size = 8
+        gradient_accumulation_steps = {accumulation}
+        "model.hidden_size" = 16
+        "model.num_layers" = 1
+        "model.num_heads" = 2
+        "model.intermediate_size" = 2048
+        "model.dropout" = 0.0
+        "model.attention_dropout" = 0.0
+        {more}
+        [space]
+        learning_rate = {{ float = [1e-3, 1e-2], log = true }}
+        [devices]
+        use = ["cpu"]
+        trials_per_device = 1
+        [retry]
+        max = 0
+        "#
+    );
+    let site = Site::new(&study, "");
+    let rows = |rows: usize| -> String {
+        let line = |row: usize| {
+            let words = if row.is_multiple_of(2) { ["bus", "road", "late"] } else { ["lamp", "tree", "dark"] };
+            let text: Vec<&str> = (0..60).map(|place| words[(row * 7 + place * place) % 3]).collect();
+            format!("{},{}\n", text.join(" "), if row.is_multiple_of(2) { "transport" } else { "light" })
+        };
+        (0..rows).map(line).collect()
+    };
+    site.write("train.csv", &format!("text,label\n{}", rows(64)));
+    site.write("validation.csv", &format!("text,label\n{}", rows(8)));
+    site
+}
+
+/// Runs the study with at most so many KiB of address space for each process.
+fn run_within(site: &Site, kib: u64) -> Ended {
+    let words = format!("ulimit -v {kib}; exec \"$0\" run study.toml --plain");
+    start(site, Path::new("sh"), &["-c", &words, env!("CARGO_BIN_EXE_hpsearch")]).end()
+}
+
+fn start(site: &Site, program: &Path, arguments: &[&str]) -> Running {
+    // The C library reserves address space for each thread's heap otherwise, which says nothing of what is used.
+    site.start_with(program, arguments, &[("MALLOC_ARENA_MAX", "1")])
+}
+
+/// Runs the study and tells the most KiB of address space that a process of its trial had.
+fn measured(site: &Site) -> u64 {
+    let mut running = start(site, Path::new(env!("CARGO_BIN_EXE_hpsearch")), &["run", "study.toml", "--plain"]);
+    let mut peak = 0;
+    while !running.has_ended() {
+        for pid in processes::children(running.child.id()) {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmPeak:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+            peak = peak.max(line.unwrap_or(0));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let ended = running.end();
+    assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
+    peak
+}
+
+fn shown(site: &Site) -> Json {
+    let ended = site.run(&["show", "s", "0", "--json"]);
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    serde_json::from_str(&ended.out).unwrap()
+}
+
+#[test]
+fn a_trial_that_runs_out_of_memory_halves_its_rows_and_ends_as_if_it_had_plenty() {
+    let (plenty, small) = (site(64, 1, ""), site(8, 8, ""));
+    let (most, least) = (measured(&plenty), measured(&small));
+    assert!(most > least + 40_000, "rows make no difference: {most} and {least} KiB");
+    let starved = site(64, 1, "");
+    let limit = least + (most - least) / 3;
+    let ended = run_within(&starved, limit);
+    assert_eq!(ended.code, 0, "with {limit} of {most} KiB:\n{}\n{}", ended.out, ended.err);
+    let (calm, shown) = (shown(&plenty), shown(&starved));
+    let value = |json: &Json| json["trial"]["value"].as_f64().unwrap();
+    assert!((value(&calm) - value(&shown)).abs() < 1e-4, "{} {}", value(&calm), value(&shown));
+    assert_eq!((&shown["trial"]["state"], &shown["trial"]["params"]), (&calm["trial"]["state"], &calm["trial"]["params"]));
+    let attempts = shown["attempts"].as_array().unwrap();
+    let (last, starved_ones) = attempts.split_last().unwrap();
+    assert_eq!(last["end"], "completed", "{shown}");
+    assert!(!starved_ones.is_empty(), "nothing ran out of memory: {shown}");
+    for (number, attempt) in starved_ones.iter().enumerate() {
+        assert_eq!(attempt["end"], "out of memory", "{shown}");
+        let reason = attempt["reason"].as_str().unwrap();
+        assert!(reason.starts_with(&format!("out of memory with {} rows at once", 64 >> number)), "{reason}");
+    }
+    assert_eq!(shown["memory"]["rows_at_once"]["train"].as_u64(), Some(64 >> starved_ones.len()), "{shown}");
+    assert_eq!(shown["memory"]["by_its_arguments"]["train"], 64);
+    assert!(calm["memory"].is_null() && calm["attempts"].as_array().unwrap().len() == 1);
+    // All that is told comes out of the store again, and what is decided is decided again.
+    assert!(starved.run(&["show", "s", "0"]).out.contains("of 64 in training"), "{}", starved.run(&["show", "s", "0"]).out);
+    assert!(starved.run(&["explain", "s", "0"]).out.contains("out of memory with 64 rows at once"));
+    assert_eq!(starved.run(&["verify", "s"]).code, 0);
+    eprintln!("{most} KiB with 64 rows, {least} with 8; within {limit} {} attempts", attempts.len());
+
+    // Told not to, it fails, and says why.
+    let refused = site(64, 1, "auto_find_batch_size = false");
+    assert_eq!(run_within(&refused, limit).code, 3);
+    let trials = refused.trials();
+    assert_eq!((&trials[0]["state"], &trials[0]["attempts"]), (&Json::from("failed"), &Json::from(1)));
+    assert!(trials[0]["reason"].as_str().unwrap().contains("memory allocation of"), "{}", trials[0]["reason"]);
+}

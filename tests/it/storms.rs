@@ -1,0 +1,190 @@
+//! Faults of every cause at random, among requests and under a clock that jumps by hours, against scripted workers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
+use hpsearch::event::{AttemptEnd, Event, Request};
+use hpsearch::seed::SeedTree;
+use hpsearch::study::FailureCause;
+use hpsearch::trial::{TrialNumber, TrialState};
+use hpsearch::view::StudyView;
+use rand::RngExt as _;
+
+use crate::engine::{asha, decisions, loss, policies, spec};
+
+const HOUR: i64 = 3_600_000_000;
+
+const CAUSES: [FailureCause; 4] = [FailureCause::Oom, FailureCause::DeviceLost, FailureCause::WorkerLost, FailureCause::Timeout];
+
+/// A number drawn from names: the same whenever it is asked for.
+fn drawn(seed: u64, name: &str, below: u64) -> u64 {
+    SeedTree::new(seed).stream(name).random_range(0..below)
+}
+
+/// A fault of any kind, at few places.
+fn fault(seed: u64, place: &str) -> Option<Fault> {
+    let faults = [Fault::Crash, Fault::Fail, Fault::OutOfMemory, Fault::LoseDevice, Fault::NotANumber, Fault::Slow];
+    usize::try_from(drawn(seed, place, 70)).ok().and_then(|index| faults.get(index).copied())
+}
+
+/// A clock that is set now and then, by up to ten hours in either direction, while a study runs and while it does not.
+fn jumping(seed: u64) -> impl Fn(usize) -> i64 + Send + Sync + 'static {
+    move |turns| {
+        let era = turns / 7;
+        100 * HOUR + (i64::try_from(drawn(seed, &format!("clock/{era}"), 21)).unwrap() - 10) * HOUR
+    }
+}
+
+/// A study whose `[retry]` is drawn, too.
+fn stormy(seed: u64, trials: u64, slots: usize) -> Simulation {
+    let (sampler, pruner) = policies().swap_remove(usize::try_from(seed).unwrap() % policies().len());
+    let mut study = spec(trials, sampler, pruner);
+    study.retry.max = u32::try_from(drawn(seed, "max", 4)).unwrap();
+    study.retry.on = CAUSES.into_iter().filter(|cause| drawn(seed, &format!("{cause:?}"), 3) > 0).collect();
+    // Ten failures in a row would end it.
+    study.budget.failures = Some(1000);
+    let mut simulation = Simulation::new(study, slots, 9, loss);
+    simulation.checkpoints = seed % 3 != 0;
+    simulation
+}
+
+/// What is true of every journal, whatever happened: it folds to the state, each trial ends once, nothing runs at the end, no
+/// slot has two trials, and each attempt that failed is followed by what `[retry]` says.
+/// What its user does with a trial in the very moment in which it fails comes first, and is told by tests of its own.
+fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<String, u64> {
+    let spec = &simulation.spec;
+    let mut view = StudyView::new(spec);
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    let mut on_slots: Vec<(TrialNumber, usize)> = Vec::new();
+    let mut failures: BTreeMap<TrialNumber, u32> = BTreeMap::new();
+    let mut owed: Option<(TrialNumber, bool)> = None;
+    for turn in &run.turns {
+        for event in &turn.events {
+            if let (Some((trial, again)), true) = (owed, event.trial() == owed.map(|(trial, _)| trial)) {
+                match event {
+                    Event::TrialQueued { .. } => assert!(again, "{what}: trial {trial} is tried again: {event:?}"),
+                    // It was to pause, or had ended well before it went on.
+                    Event::TrialPaused { hold, .. } => assert!(again && hold.is_some(), "{what}: {event:?}"),
+                    Event::TrialFinished { state, .. } => {
+                        assert!(!again && *state != TrialState::Pruned, "{what}: trial {trial} is given up: {event:?}")
+                    }
+                    _ => panic!("{what}: {event:?}"),
+                }
+                owed = None;
+            }
+            match event {
+                Event::TrialCreated { trial, .. } => assert_eq!(trial.index(), view.trials.len(), "{what}"),
+                Event::AttemptStarted { trial, slot, .. } => {
+                    assert!(on_slots.iter().all(|(other, index)| other != trial && *index != slot.index), "{what}: {trial} {on_slots:?}");
+                    on_slots.push((*trial, slot.index));
+                }
+                Event::AttemptEnded { trial, end, .. } => {
+                    on_slots.retain(|(other, _)| other != trial);
+                    if let AttemptEnd::Failed(cause) = end {
+                        *seen.entry(format!("{cause:?}")).or_default() += 1;
+                        let failures = failures.entry(*trial).or_default();
+                        *failures += 1;
+                        owed = simulation.requests.is_empty().then_some((*trial, spec.retry.on.contains(cause) && *failures <= spec.retry.max));
+                    }
+                }
+                Event::TrialFinished { trial, .. } => {
+                    assert!(!view.trial(*trial).unwrap().state.is_finished(), "{what}: trial {trial} ends twice");
+                }
+                _ => {}
+            }
+            view.apply(turn.at, event);
+        }
+        assert_eq!(owed, None, "{what}: a failed attempt and what follows are one turn");
+    }
+    assert_eq!(format!("{view:?}"), format!("{:?}", run.view), "{what}: the journal folds to the state");
+    assert_eq!(on_slots, [], "{what}: something runs after the end");
+    seen
+}
+
+#[test]
+fn faults_of_every_cause_are_retried_as_the_study_says_and_a_crash_or_a_clock_that_jumps_changes_nothing() {
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    for seed in 0..40 {
+        let mut simulation = stormy(seed, 8, 1);
+        // The same at the same step of the same trial, so that a rerun after a crash meets it again.
+        simulation.faults = Box::new(move |trial, _, step| fault(seed, &format!("{trial}/{step}")));
+        let whole = simulation.run(&[]).unwrap();
+        for (cause, count) in assert_sound(&whole, &simulation, &format!("seed {seed}")) {
+            *seen.entry(cause).or_default() += count;
+        }
+        simulation.clock_error = Box::new(jumping(seed));
+        let jumped = simulation.run(&[]).unwrap();
+        assert_sound(&jumped, &simulation, &format!("seed {seed}, jumping"));
+        assert_eq!(decisions(&jumped.view), decisions(&whole.view), "seed {seed}: the clock jumps");
+        for prefix in (usize::try_from(seed).unwrap() % 6..jumped.turns.len()).step_by(6) {
+            let what = format!("seed {seed}, after {prefix} turns");
+            let resumed = simulation.run(&jumped.turns[..prefix]).unwrap();
+            assert_sound(&resumed, &simulation, &what);
+            assert_eq!(decisions(&resumed.view), decisions(&whole.view), "{what}");
+        }
+    }
+    assert!(["Oom", "DeviceLost", "WorkerLost", "Program"].iter().all(|cause| seen.get(*cause).is_some_and(|count| *count > 20)), "{seen:?}");
+}
+
+#[test]
+fn storms_of_faults_crashes_requests_and_clocks_lose_and_double_nothing_with_several_slots() {
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    for seed in 100..130 {
+        let mut simulation = stormy(seed, 9, 3);
+        simulation.clock_error = Box::new(jumping(seed));
+        simulation.faults = Box::new(move |trial, attempt, step| {
+            let place = format!("{trial}/{attempt}/{step}");
+            if drawn(seed, &format!("{place}/hang"), 60) == 0 { Some(Fault::Hang) } else { fault(seed, &place) }
+        });
+        // What hangs is found by these, at whatever moment a clock that jumps makes of it.
+        simulation.spec.budget.stall_time = Some(Duration::from_secs(30));
+        simulation.spec.budget.trial_time = Some(Duration::from_secs(3600));
+        let mut requests: Vec<(u64, Request)> = (0..if seed % 2 == 0 { 6 } else { 0 })
+            .map(|number| {
+                let at = drawn(seed, &format!("request/{number}/at"), 50);
+                let trial = TrialNumber(drawn(seed, &format!("request/{number}/trial"), 9));
+                let request = match drawn(seed, &format!("request/{number}"), 5) {
+                    0 => Request::PauseStudy,
+                    1 => Request::ResumeStudy,
+                    2 => Request::PauseTrial { trial },
+                    3 => Request::ResumeTrial { trial },
+                    _ => Request::Kill { trial },
+                };
+                (at, request)
+            })
+            .collect();
+        requests.sort_by_key(|(at, _)| *at);
+        if !requests.is_empty() {
+            requests.push((u64::MAX, Request::ResumeStudy));
+        }
+        simulation.requests = requests;
+        let mut journal: Vec<Turn> = Vec::new();
+        for lives in 1..16 {
+            let run = simulation.run(&journal).unwrap();
+            journal = run.turns[..run.turns.len().min(journal.len() + lives)].to_vec();
+        }
+        let run = simulation.run(&journal).unwrap();
+        let what = format!("seed {seed}");
+        assert!(run.view.trials.iter().all(|trial| trial.state.is_finished() || trial.hold.is_some()), "{what}");
+        for (cause, count) in assert_sound(&run, &simulation, &what) {
+            *seen.entry(cause).or_default() += count;
+        }
+    }
+    assert!(seen.values().sum::<u64>() > 50, "{seen:?}");
+}
+
+#[test]
+fn a_paused_ladder_of_rungs_goes_on_after_every_cause() {
+    let mut study = spec(12, "random", asha("promote"));
+    study.retry.on = CAUSES.to_vec();
+    study.retry.max = 5;
+    for cause in [Fault::Crash, Fault::OutOfMemory, Fault::LoseDevice] {
+        let mut simulation = Simulation::new(study.clone(), 1, 9, loss);
+        let calm = simulation.run(&[]).unwrap();
+        simulation.faults = Box::new(move |trial, attempt, step| (attempt.0 % 2 == 0 && (trial.0 + step) % 3 == 0).then_some(cause));
+        let run = simulation.run(&[]).unwrap();
+        assert_sound(&run, &simulation, &format!("{cause:?}"));
+        assert_eq!(decisions(&run.view), decisions(&calm.view), "{cause:?}");
+    }
+}
