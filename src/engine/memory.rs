@@ -49,14 +49,23 @@ impl Memory {
         self.usual.halved(self.halved)
     }
 
-    /// What there is to say of it: `4 of 32 rows at once, after it ran out of memory 3 times`.
+    /// What there is to say of it: `4 of 32 rows at once in training, 8 of 64 in evaluation: it ran out of memory 3 times`.
     pub fn in_words(self) -> String {
         let times = self.halved + u32::from(self.exhausted);
-        let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+        let times = match times {
+            1 => "once".to_owned(),
+            2 => "twice".to_owned(),
+            times => format!("{times} times"),
+        };
         let (now, usual) = (self.rows(), self.usual);
         let evaluated = format!("{} of {} in evaluation", now.eval, usual.eval);
-        format!("{} of {} in training, {evaluated}: it ran out of memory {times}", now.train, usual.train)
+        format!("{} of {} rows at once in training, {evaluated}: it ran out of memory {times}", now.train, usual.train)
     }
+}
+
+fn too_many(rows: RowsAtOnce) -> String {
+    let rows = if rows.train == 1 { "one row".to_owned() } else { format!("{} rows", rows.train) };
+    format!("{rows} at once did not fit into memory")
 }
 
 fn is_starved(end: &AttemptEnd) -> bool {
@@ -98,10 +107,8 @@ impl Engine {
     pub(super) fn words_of_starved(&self, number: TrialNumber, end: &AttemptEnd, message: Option<String>) -> Option<String> {
         let before = || self.view.trial(number).and_then(|trial| Memory::new(&self.spec, &trial.params, self.starved.of(number)));
         let Some(memory) = Some(end).filter(|end| is_starved(end)).and_then(|_| before()) else { return message };
-        let rows = memory.rows().train;
-        let rows = if rows == 1 { "one row".to_owned() } else { format!("{rows} rows") };
         let said = message.map(|message| format!(": {message}")).unwrap_or_default();
-        Some(format!("out of memory with {rows} at once{said}"))
+        Some(format!("{}{said}", too_many(memory.rows())))
     }
 
     /// What a trial does that has just run out of memory, and whose attempt's end is written: it goes on with half the rows at once,
@@ -113,7 +120,8 @@ impl Engine {
                 "fewer rows there are not: a smaller model (`model.*`), shorter texts (`[data] max_length`) or fewer trials at a time need less";
             return Err(format!("{message}; {help}"));
         }
-        self.requeue(number, &format!("{message}; now {}", memory.rows().train));
+        let before = memory.usual.halved(memory.halved - 1);
+        self.requeue(number, &format!("{}; now {}", too_many(before), memory.rows().train));
         Ok(())
     }
 

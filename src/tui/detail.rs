@@ -187,7 +187,7 @@ fn sections(state: &State, detail: &Detail, room: usize, now: Timestamp, look: L
     section(&mut lines, "attempts", attempts(detail, now), look);
     let ends = detail.attempts.iter().filter_map(|attempt| attempt.end.as_ref());
     if let Some(memory) = Memory::of_attempts(state.spec(), trial, ends) {
-        section(&mut lines, "rows at once", vec![memory.in_words()], look);
+        section(&mut lines, "memory", vec![memory.in_words()], look);
     }
     if !trial.notes.is_empty() || !trial.tags.is_empty() {
         let tags = (!trial.tags.is_empty()).then(|| format!("tags {}", one_line(&trial.tags.join(", "))));

@@ -93,7 +93,7 @@ fn a_trial_out_of_memory_goes_on_from_its_checkpoint_with_half_the_rows_until_th
         Event::TrialQueued { reason, .. } => Some(reason.clone()),
         _ => None,
     });
-    assert_eq!(queued.as_deref(), Some("out of memory with 16 rows at once; now 8; goes on from step 4"));
+    assert_eq!(queued.as_deref(), Some("16 rows at once did not fit into memory; now 8; goes on from step 4"));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_trial_that_is_out_of_memory_with_one_row_fails_like_others_and_is_retried_o
         let trial = &run.view.trials[0];
         assert_eq!((trial.state, trial.value), (TrialState::Failed, None));
         let reason = trial.reason.as_deref().unwrap();
-        assert!(reason.starts_with("out of memory with one row at once") && reason.contains("max_length"), "{reason}");
+        assert!(reason.starts_with("one row at once did not fit into memory") && reason.contains("max_length"), "{reason}");
     }
 }
 

@@ -114,14 +114,14 @@ fn a_trial_that_runs_out_of_memory_halves_its_rows_and_ends_as_if_it_had_plenty(
     for (number, attempt) in starved_ones.iter().enumerate() {
         assert_eq!(attempt["end"], "out of memory", "{shown}");
         let reason = attempt["reason"].as_str().unwrap();
-        assert!(reason.starts_with(&format!("out of memory with {} rows at once", 64 >> number)), "{reason}");
+        assert!(reason.starts_with(&format!("{} rows at once did not fit into memory: memory allocation", 64 >> number)), "{reason}");
     }
     assert_eq!(shown["memory"]["rows_at_once"]["train"].as_u64(), Some(64 >> starved_ones.len()), "{shown}");
     assert_eq!(shown["memory"]["by_its_arguments"]["train"], 64);
     assert!(calm["memory"].is_null() && calm["attempts"].as_array().unwrap().len() == 1);
     // All that is told comes out of the store again, and what is decided is decided again.
-    assert!(starved.run(&["show", "s", "0"]).out.contains("of 64 in training"), "{}", starved.run(&["show", "s", "0"]).out);
-    assert!(starved.run(&["explain", "s", "0"]).out.contains("out of memory with 64 rows at once"));
+    assert!(starved.run(&["show", "s", "0"]).out.contains("of 64 rows at once in training"), "{}", starved.run(&["show", "s", "0"]).out);
+    assert!(starved.run(&["explain", "s", "0"]).out.contains("64 rows at once did not fit into memory; now 32"));
     assert_eq!(starved.run(&["verify", "s"]).code, 0);
     eprintln!("{most} KiB with 64 rows, {least} with 8; within {limit} {} attempts", attempts.len());
 

@@ -102,7 +102,7 @@ fn print(reader: &dyn StorageReader, study: &StudySummary, trial: &Trial, made: 
     console.fact("time", &format!("{} in {}", duration(micros(trial.busy_micros)), count(u64::from(trial.attempts), "attempt")))?;
     console.fact("seed", &seed_of(SeedTree::new(spec.seed), trial).to_string())?;
     if let Some(memory) = memory(study, trial, made) {
-        console.fact("rows at once", &memory.in_words())?;
+        console.fact("memory", &memory.in_words())?;
     }
     if let Some(words) = configuration(reader, study, trial)? {
         console.fact("runs", &words)?;
