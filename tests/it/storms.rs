@@ -45,7 +45,7 @@ fn stormy(seed: u64, trials: u64, slots: usize) -> Simulation {
     // Ten failures in a row would end it.
     study.budget.failures = Some(1000);
     let mut simulation = Simulation::new(study, slots, 9, loss);
-    simulation.checkpoints = seed % 3 != 0;
+    simulation.checkpoints = !seed.is_multiple_of(3);
     simulation
 }
 
