@@ -91,7 +91,7 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
     let steps = if fate < 0.6 { STEPS } else { rng.random_range(1..=STEPS) };
     events.push(Event::TrialCreated { trial, params, origin: Origin::Sampled("tpe-independent".to_owned()) });
     let slot = Slot { index: 0, device: Device::Cpu };
-    events.push(Event::AttemptStarted { trial, attempt, slot, resume: None, until: None, rows_at_once: None });
+    events.push(Event::AttemptStarted { trial, attempt, slot, resume: None, until: None, rows_at_once: None, device_micros: 0 });
     for step in 1..=steps {
         let value = floor + 1.0 / step as f64;
         let metrics = [("eval_loss".to_owned(), value), ("eval_accuracy".to_owned(), 1.0 / (1.0 + value))].into_iter().collect();
@@ -106,7 +106,7 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
         }
         _ => (AttemptEnd::Diverged, TrialState::Failed, None, Some("exit code 1".to_owned())),
     };
-    events.push(Event::AttemptEnded { trial, attempt, end, reason: None });
+    events.push(Event::AttemptEnded { trial, attempt, end, reason: None, device_micros: None });
     events.push(Event::TrialFinished { trial, state, value, reason });
 }
 

@@ -8,6 +8,7 @@ mod control;
 mod demand;
 mod killed;
 pub mod memory;
+mod meter;
 mod places;
 pub mod race;
 pub mod retention;
@@ -26,6 +27,7 @@ use demand::Filling;
 pub use demand::{TellError, Told};
 pub use killed::end_of_killed_runner;
 use memory::Starved;
+use meter::Meter;
 use places::Place;
 use window::Window;
 
@@ -326,6 +328,7 @@ pub struct Engine {
     idle: Duration,
     /// The limit on the time of devices that is used up, if that ends the run.
     spent: Option<DeviceLimit>,
+    meter: Meter,
     filling: Filling,
     phase: Phase,
     grace: Duration,
@@ -373,6 +376,7 @@ impl Engine {
             idle_since: None,
             idle: Duration::ZERO,
             spent: None,
+            meter: Meter::default(),
             filling: Filling::Always,
             phase: Phase::Waiting,
             view,
@@ -479,7 +483,9 @@ impl Engine {
             let Some(attempt) = trial.last_attempt() else { continue };
             let (until, last, continued) = (trial.until, trial.last(), trial.continued);
             let verdict = last.and_then(|(step, _)| trial.decision_at(step)).map(|decision| decision.verdict.clone());
-            self.emit(Event::AttemptEnded { trial: number, attempt, end: AttemptEnd::Lost, reason: Some("the runner died".to_owned()) });
+            // What its device was used for is told with the end of that runner.
+            let reason = Some("the runner died".to_owned());
+            self.emit(Event::AttemptEnded { trial: number, attempt, end: AttemptEnd::Lost, reason, device_micros: Some(0) });
             // A pause counts if the attempt was to reach it; otherwise it is the one that this attempt was resumed from.
             let arrived = until.zip(last).is_some_and(|(until, (step, _))| until <= step);
             match (verdict, self.hold_of(number)) {

@@ -65,6 +65,9 @@ pub enum Event {
         /// When it was last heard, if it was killed: the study's next runner writes this in its stead.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         heard: Option<crate::time::Timestamp>,
+        /// Microseconds of devices that were in use when it was killed and had not been told.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        device_micros: i64,
     },
     /// A trial came into being.
     TrialCreated {
@@ -90,6 +93,10 @@ pub enum Event {
         /// Training rows in memory at once, where they were halved because the trial ran out of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rows_at_once: Option<u64>,
+        /// Microseconds for which its device was in use by others since that was last told. A device counts once, however
+        /// many of its slots are busy.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        device_micros: i64,
     },
     /// The process of an attempt is known (for killing leftovers after a crash).
     AttemptLaunched {
@@ -158,6 +165,10 @@ pub enum Event {
         end: AttemptEnd,
         /// One sentence.
         reason: Option<String>,
+        /// Microseconds for which its device was in use since that was last told; `None` of an older hpsearch, which counted
+        /// slots: all that the attempt took.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        device_micros: Option<i64>,
     },
     /// A trial waits for a slot again.
     TrialQueued {
@@ -487,6 +498,11 @@ pub enum Answer {
     Done(String),
     /// It cannot be done; why, and what to do instead.
     Refused(String),
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_zero(micros: &i64) -> bool {
+    *micros == 0
 }
 
 mod optional_number {

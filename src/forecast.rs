@@ -1,7 +1,10 @@
 //! How long a study will still take, and what it will use: time, device-hours, cost and disk, from what its trials took so far.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::device::{Device, Slot};
+use crate::race::{LEAST_ROUNDS, MOST_ROUNDS};
 use crate::study::{Budget, Count, DeviceLimit, StudySpec};
 use crate::time::Timestamp;
 use crate::trial::{Trial, TrialState};
@@ -41,14 +44,16 @@ impl Tried {
 /// What a study used so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Used {
-    /// Time of devices, of attempts that have ended.
+    /// Time of devices, as far as it was told; a device counts once, however many of its slots are busy.
     pub busy: Duration,
-    /// When each of the attempts that run began.
+    /// Of each device that is in use, since when its time was not told.
     pub running: Vec<Timestamp>,
     /// The newest trials, [`RECENT`] at most.
     pub recent: Vec<Tried>,
     /// Slots of the runner that runs it, or ran it last.
     pub slots: usize,
+    /// On so many devices.
+    pub devices: usize,
     /// Checkpoints that are there and were measured, and what they take on the disk.
     pub measured: (u64, u64),
     /// Checkpoints that are there and were not measured.
@@ -56,17 +61,22 @@ pub struct Used {
 }
 
 impl Used {
-    /// That of a state, run on so many slots.
-    pub fn of(view: &StudyView, slots: usize) -> Used {
+    /// That of a state, run on these slots.
+    pub fn of(view: &StudyView, slots: &[Slot]) -> Used {
         let first = view.trials.len().saturating_sub(RECENT);
         let mut used = Used {
             busy: Duration::from_micros(u64::try_from(view.busy_micros).unwrap_or(0)),
             recent: view.trials[first..].iter().map(Tried::of).collect(),
-            slots,
+            slots: slots.len(),
+            devices: devices_of(slots),
             ..Used::default()
         };
+        let mut told: BTreeMap<&Device, Timestamp> = BTreeMap::new();
         for trial in &view.trials {
-            used.running.extend(trial.started.filter(|_| trial.state == TrialState::Running));
+            if let Some((device, started)) = trial.device.as_ref().zip(trial.started).filter(|_| trial.state == TrialState::Running) {
+                let told = told.entry(device).or_insert(started);
+                *told = started.max(*told);
+            }
             for checkpoint in &trial.checkpoints {
                 match checkpoint.bytes {
                     Some(bytes) => used.measured = (used.measured.0 + 1, used.measured.1 + bytes),
@@ -74,13 +84,30 @@ impl Used {
                 }
             }
         }
+        for trial in &view.trials[first..] {
+            if let Some((told, finished)) = trial.device.as_ref().and_then(|device| told.get_mut(device)).zip(trial.finished) {
+                *told = finished.max(*told);
+            }
+        }
+        used.running = told.into_values().collect();
+        used.running.sort_unstable();
         used
+    }
+
+    /// Devices for each slot.
+    fn share(&self) -> f64 {
+        count(self.devices.max(1)) / count(self.slots.max(1))
     }
 
     /// Time of devices up to now.
     pub fn device_time(&self, now: Timestamp) -> Duration {
         self.running.iter().fold(self.busy, |sum, since| sum.saturating_add(now.since(*since)))
     }
+}
+
+/// On how many devices slots are.
+pub fn devices_of(slots: &[Slot]) -> usize {
+    slots.iter().map(|slot| &slot.device).collect::<BTreeSet<_>>().len()
 }
 
 /// A range that the truth is likely in, and what is most likely.
@@ -136,6 +163,8 @@ pub struct Forecast {
     pub ended_by: Option<EndedBy>,
     /// Most bytes that its checkpoints take at a moment.
     pub disk: Option<Span>,
+    /// Seconds of the race that comes on top of all limits, from its fewest rounds to its most.
+    pub race: Option<Span>,
 }
 
 /// A study at a moment.
@@ -167,6 +196,7 @@ pub fn forecast(situation: &Situation<'_>) -> Forecast {
     };
     let budget = &situation.spec.budget;
     let device_so_far = situation.used.device_time(situation.now).as_secs_f64();
+    let share = situation.used.share();
     let by_trials = budget.trials.map(|limit| pace.of_the_rest(situation, limit));
     let device_limit = budget.device_limit();
     // Each limit, as the seconds that are left until it ends the study.
@@ -180,7 +210,7 @@ pub fn forecast(situation: &Situation<'_>) -> Forecast {
     if let Some(limit) = device_limit {
         let left = (limit.time().as_secs_f64() - device_so_far).max(0.0);
         let by = if matches!(limit, DeviceLimit::Hours(_)) { EndedBy::DeviceHours } else { EndedBy::Cost };
-        ends.push((by, Span::exactly(left / pace.slots_at_work(situation))));
+        ends.push((by, Span::exactly(left / (pace.slots_at_work(situation) * share))));
     }
     let Some((ended_by, first)) = ends.iter().copied().min_by(|(_, one), (_, other)| one.likely.total_cmp(&other.likely)) else {
         return Forecast { disk: disk(situation, None), ..Forecast::default() };
@@ -189,10 +219,10 @@ pub fn forecast(situation: &Situation<'_>) -> Forecast {
     let seconds_left = first.at_most(hard);
     let at_work = pace.slots_at_work(situation);
     let work_left = match by_trials.filter(|_| ended_by == EndedBy::Trials) {
-        Some(work) => work.at_most(device_limit.map_or(f64::INFINITY, |limit| (limit.time().as_secs_f64() - device_so_far).max(0.0))),
+        Some(work) => work.at_most(device_limit.map_or(f64::INFINITY, |limit| (limit.time().as_secs_f64() - device_so_far).max(0.0) / share)),
         None => seconds_left.map(|seconds| seconds * at_work),
     };
-    let device_hours = work_left.map(|work| (device_so_far + work) / 3600.0);
+    let device_hours = work_left.map(|work| (device_so_far + work * share) / 3600.0);
     let trials = match ended_by {
         EndedBy::Trials => None,
         _ => Some(pace.trials_in(situation, seconds_left.likely * at_work)),
@@ -204,7 +234,23 @@ pub fn forecast(situation: &Situation<'_>) -> Forecast {
         disk: disk(situation, trials.map(|trials| trials.likely).or_else(|| as_float(budget.trials?))),
         trials,
         ended_by: Some(ended_by),
+        race: race(situation),
     }
+}
+
+/// A race of the best is on top of all limits of the budget: its rounds, each as long as complete trials were, as often as its
+/// finalists go into the slots.
+fn race(situation: &Situation<'_>) -> Option<Span> {
+    let finalists = situation.spec.race;
+    let complete = || situation.used.recent.iter().filter(|tried| tried.state == TrialState::Complete).map(|tried| tried.seconds(situation.now));
+    let trials = count(complete().count());
+    if finalists == 0 || trials == 0.0 {
+        return None;
+    }
+    let turns = (f64::from(finalists) / count(situation.used.slots.max(1))).ceil();
+    let round = turns * complete().sum::<f64>() / trials;
+    let (least, most) = (f64::from(LEAST_ROUNDS), f64::from(MOST_ROUNDS));
+    Some(Span { low: least * round, likely: (least + most) / 2.0 * round, high: most * round })
 }
 
 /// How fast a study goes.
@@ -286,14 +332,15 @@ impl Pace {
         ((self.mean - area) / alive).max(0.0)
     }
 
-    /// Slots that work at a moment, on average: all of them, but for what starting trials takes.
+    /// Slots that work at a moment, on average: all of them, but for what starting trials takes. They are as busy as their
+    /// devices.
     fn slots_at_work(&self, situation: &Situation<'_>) -> f64 {
         let slots = count(situation.used.slots.max(1));
         let elapsed = situation.elapsed.as_secs_f64();
         if elapsed <= 0.0 || situation.counts.complete + situation.counts.pruned == 0 {
             return slots;
         }
-        (situation.used.device_time(situation.now).as_secs_f64() / elapsed).clamp(slots * 0.05, slots)
+        (situation.used.device_time(situation.now).as_secs_f64() / elapsed / situation.used.share()).clamp(slots * 0.05, slots)
     }
 
     /// Seconds that so much work takes: at the end slots stand idle, until the last trial is done.

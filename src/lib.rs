@@ -155,7 +155,6 @@
 //! - [`paths`], [`policy`], [`processes`] and [`wire`] are modules of their own, since runner, child and command line share them.
 //! - [`reporters::wording`] counts columns with ratatui, so that tables in pipes and on screens agree.
 //! - A command's checkpoint that the store does not know is left alone: what it holds, and of which step, only the command knows.
-//! - A device is a slot for `budget.device_hours`: what shares a GPU is not told apart from what has one of its own.
 //! - The winner of a race is measured on the test split by `run`, after the runner has left: an errand, as at export.
 //! - Cloning (PBT), several objectives and other machines are not built; the journal, the leases and the schema leave room
 //!   for them.

@@ -85,6 +85,7 @@ pub struct Study {
     dimensions: Vec<Dimension>,
     store: Option<PathBuf>,
     threads: usize,
+    takes_over: bool,
     problem: Option<StudyError>,
 }
 
@@ -118,7 +119,7 @@ impl Study {
     fn new(name: &str, metric: &str, direction: Direction) -> Self {
         let mut spec = StudySpec::new(name, metric, direction, Space::default(), Program::Inline);
         spec.sampler = crate::config::default_sampler();
-        Study { spec, dimensions: Vec::new(), store: None, threads: 1, problem: None }
+        Study { spec, dimensions: Vec::new(), store: None, threads: 1, takes_over: false, problem: None }
     }
 
     /// Searches a real number from `low` to `high`.
@@ -205,6 +206,13 @@ impl Study {
         self
     }
 
+    /// Takes the study from a process on another host that holds it and is gone: nobody can tell from here, so say it only
+    /// where you know. One that lives is refused its next write, and ends.
+    pub fn take_over(mut self) -> Self {
+        self.takes_over = true;
+        self
+    }
+
     /// Runs so many trials at a time, each on a thread; one by default.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
@@ -259,6 +267,11 @@ impl Study {
             Some(path) => Box::new(SqliteStore::open(path)?),
             None => Box::new(MemoryStore::new()),
         };
+        if self.takes_over
+            && let Some(known) = store.study(&spec.name)?
+        {
+            crate::runner::take_over(store.as_mut(), &known)?;
+        }
         let study = known_or_new(store.as_mut(), spec)?;
         Ok((store, study))
     }

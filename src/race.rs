@@ -7,6 +7,11 @@ use crate::metric::Metrics;
 use crate::sample::Sample;
 use crate::trial::TrialNumber;
 
+/// Rounds before anyone leaves: two say too little about the spread.
+pub const LEAST_ROUNDS: u32 = 3;
+/// Rounds of a race that is not decided.
+pub const MOST_ROUNDS: u32 = 5;
+
 /// The last race that was begun.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -26,6 +26,7 @@ use crate::device::Slot;
 use crate::engine::{Effect, Engine, EngineError, GRACE, Input, Outcome, end_of_killed_runner};
 use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
 use crate::processes;
+use crate::reporters::wording::rough_duration;
 use crate::reporters::{Happening, Reporter};
 use crate::storage::{Holder, Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId, Takeover};
 use crate::study::{FailureCause, Program};
@@ -87,6 +88,11 @@ pub fn take_lease(storage: &mut dyn Storage, study: &StoredStudy) -> Result<Leas
             Err(StorageError::Busy { study, holder, .. }) if holder.host == me.host && processes::is_stopped(holder.pid) => {
                 return Err(StorageError::HolderStopped { study, holder });
             }
+            Err(StorageError::Busy { study: name, holder, since }) if holder.host != me.host => {
+                let wrote = last_moment(storage, study.id)?.unwrap_or(since);
+                let (held, wrote) = (rough_duration(now().since(since)), rough_duration(now().since(wrote)));
+                return Err(StorageError::HeldElsewhere { study: name, holder, held, wrote });
+            }
             Err(error) => return Err(error),
             Ok(lease) => {
                 close_dead_runner(storage, &lease)?;
@@ -94,6 +100,21 @@ pub fn take_lease(storage: &mut dyn Storage, study: &StoredStudy) -> Result<Leas
             }
         }
     }
+}
+
+/// Takes a study from a holder on another host, of whom nobody can tell whether it lives: its user says that it does not.
+/// What it had is closed as that of a dead runner. A late word of it is refused (its lease is fenced off), and it ends then;
+/// what its trials did since their last checkpoint is lost. The holder that was, if there was one to take the study from.
+///
+/// # Errors
+/// The store failed, or the study changed hands at this moment.
+pub fn take_over(storage: &mut dyn Storage, study: &StoredStudy) -> Result<Option<Holder>, StorageError> {
+    let me = this_process();
+    let Some(held) = storage.summary(study.id)?.held.filter(|held| held.holder.host != me.host) else { return Ok(None) };
+    let lease = storage.acquire(study.id, &me, now(), Takeover::From(held.epoch))?;
+    let closed = close_dead_runner(storage, &lease);
+    storage.release(&lease)?;
+    closed.map(|()| Some(held.holder))
 }
 
 /// A runner that was killed could not say how long it ran: up to the last thing that it wrote counts, or a study that is
@@ -191,6 +212,7 @@ impl<'a> Runner<'a> {
         forget_lost_checkpoints(storage, &lease, &files)?;
         let at = clock_of(storage, study.id)?.now();
         adoption::settle(storage, &lease, study, store, at)?;
+        leftovers::clear_drafts(&crate::paths::data_cache(&study.spec, store));
         let view = storage.view(study.id)?;
         let journal = if study.spec.deterministic { storage.events_after(study.id, Seq(0), u64::MAX)? } else { Vec::new() };
         let (clock, grace) = (clock_of(storage, study.id)?, grace());

@@ -219,6 +219,24 @@ pub enum StorageError {
         /// Since when.
         since: Timestamp,
     },
+    /// A process of another host holds the study, and nobody can tell from here whether it lives.
+    #[error(
+        "study `{study}` is held by process {} on `{}`, another host than this one, for {held} (it last wrote {wrote} ago), \
+         and from here nobody can tell whether that process lives. If it is gone, as after a container was restarted under another name, \
+         run again with `--take-over` (a Rust program: `take_over`). If it lives, `hpsearch watch {study}` shows it: taking over ends its run at its next word, \
+         and its trials lose what they did since their last checkpoint",
+        holder.pid, holder.host
+    )]
+    HeldElsewhere {
+        /// Its name.
+        study: String,
+        /// By whom.
+        holder: Holder,
+        /// For how long, in words.
+        held: String,
+        /// How long ago anything was written about the study, in words.
+        wrote: String,
+    },
     /// The lease was taken over: whoever holds this one must stop writing.
     #[error("the lease on study {} was taken over by another process, and this one writes no more: `hpsearch ls` shows who has it; the next run goes on from what is stored", study.0)]
     Fenced {

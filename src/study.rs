@@ -113,13 +113,13 @@ pub struct Budget {
     /// Ends after this many complete and pruned trials without a better one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience: Option<u64>,
-    /// Hours that slots were busy, summed over slots and over all runs: one slot is one device.
+    /// Hours that devices were in use, summed over devices and over all runs: one counts once, however many trials share it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_hours: Option<f64>,
     /// Money: device-hours times `price_per_hour`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// What an hour of one slot costs.
+    /// What an hour of one device costs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_per_hour: Option<f64>,
 }

@@ -94,7 +94,7 @@ pub struct StudyView {
     pub tags: Vec<String>,
     /// Microseconds that runners spent on it, the present one not counted.
     pub ran_micros: i64,
-    /// Microseconds that trials spent on slots, in attempts that have ended: the time of devices.
+    /// Microseconds for which devices were in use, as far as that was told: at the starts and ends of attempts.
     pub busy_micros: i64,
     /// Up to when the last runner was heard, if it was killed: its attempts ended then.
     pub killed_at: Option<Timestamp>,
@@ -210,8 +210,9 @@ impl StudyView {
             | Event::AttemptLaunched { .. }
             | Event::RequestServed { .. }
             | Event::DiskExceeded { .. } => {}
-            Event::RunnerStopped { ran_micros, heard, .. } => {
+            Event::RunnerStopped { ran_micros, heard, device_micros, .. } => {
                 self.ran_micros += ran_micros;
+                self.busy_micros += device_micros;
                 self.killed_at = *heard;
             }
             Event::StudyFinished { reason } => self.finished = Some(reason.clone()),
@@ -268,7 +269,8 @@ impl StudyView {
         let before = trial.state;
         self.changes.note(trial.number);
         match event {
-            Event::AttemptStarted { attempt, slot, until, .. } => {
+            Event::AttemptStarted { attempt, slot, until, device_micros, .. } => {
+                self.busy_micros += device_micros;
                 trial.state = TrialState::Running;
                 trial.attempts = attempt.0 + 1;
                 trial.device = Some(slot.device.clone());
@@ -298,7 +300,7 @@ impl StudyView {
                 trial.checkpoints.insert(position, crate::checkpoint::Checkpoint { step: *step, path: path.clone(), bytes: *bytes });
             }
             Event::CheckpointDropped { path, .. } => trial.checkpoints.retain(|checkpoint| checkpoint.path != *path),
-            Event::AttemptEnded { end, .. } => {
+            Event::AttemptEnded { end, device_micros, .. } => {
                 if matches!(end, AttemptEnd::Failed(_)) {
                     trial.failures += 1;
                 }
@@ -306,7 +308,7 @@ impl StudyView {
                 let ended = if *end == AttemptEnd::Lost { self.killed_at.map(|heard| heard.min(at)) } else { Some(at) };
                 let spent = trial.started.zip(ended).map_or(0, |(started, ended)| ended.0.saturating_sub(started.0).max(0));
                 trial.busy_micros += spent;
-                self.busy_micros += spent;
+                self.busy_micros += device_micros.unwrap_or(spent);
             }
             Event::TrialQueued { until, reason, .. } => {
                 trial.state = TrialState::Queued;

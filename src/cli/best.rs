@@ -110,7 +110,8 @@ pub fn checkpoint_of_value(trial: &Trial, step: Option<u64>) -> Option<&Checkpoi
 }
 
 fn json(trial: &Trial, metrics: Metrics, step: Option<u64>) -> BestTrialJson {
-    let TrialJson { number, state, value, last_value, last_step, params, device, seconds, attempts, reason, tags, notes } = TrialJson::from(trial);
+    let TrialJson { number, state, value, violation: _, last_value, last_step, params, device, seconds, attempts, reason, tags, notes } =
+        TrialJson::from(trial);
     let checkpoint = checkpoint_of_value(trial, step).map(|checkpoint| checkpoint.path.display().to_string());
     BestTrialJson {
         number,

@@ -13,7 +13,8 @@ use super::exit::{Exit, Failure};
 use super::ls;
 use super::waiting::Waiting;
 use crate::config::{self, Look, placeholders};
-use crate::forecast::Used;
+use crate::device::Slot;
+use crate::forecast::{Used, devices_of};
 use crate::params::Params;
 use crate::paths;
 use crate::reporters::ahead::{Running, before_the_first, look_ahead, parts};
@@ -64,13 +65,13 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
     for line in prepare_data(&spec, console)?.findings {
         writeln!(console.out, "data      {line}")?;
     }
-    writeln!(console.out, "forecast  {}", ahead(&spec, places.len(), console)?)?;
+    writeln!(console.out, "forecast  {}", ahead(&spec, &places, console)?)?;
     writeln!(console.out, "`hpsearch run {}` runs it", shown(&arguments.study))?;
     Ok(Exit::Done)
 }
 
 /// What is ahead of the study: from its own trials, if the store has some, else what its file tells.
-fn ahead(spec: &StudySpec, slots: usize, console: &Console) -> Result<String, Failure> {
+fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<String, Failure> {
     let known = match SqliteReader::open(&console.store) {
         Ok(reader) => reader.study(&spec.name)?.map(|known| (reader, known)),
         Err(StorageError::Missing { .. }) => None,
@@ -81,7 +82,7 @@ fn ahead(spec: &StudySpec, slots: usize, console: &Console) -> Result<String, Fa
     let mut spec = spec.clone();
     spec.budget.extend(known.extension);
     // It may be run on other slots than before.
-    let used = Used { slots, ..reader.used(known.id)? };
+    let used = Used { slots: slots.len(), devices: devices_of(slots), ..reader.used(known.id)? };
     let running = if ls::state(&summary) == StudyState::Running { Running::Yes } else { Running::No };
     let forecast = look_ahead(&spec, summary.search_counts(), ls::elapsed(&reader, &summary)?, used, runner::now(), running);
     let parts = parts(&forecast);

@@ -191,9 +191,11 @@ mod tests {
         let system = || io::Error::other("input/output error");
         let sqlite = || rusqlite::Error::InvalidQuery;
         let holder = Holder { pid: 7, pid_started: 1, host: "here".into() };
+        let holder_elsewhere = Holder { host: "there".into(), ..holder.clone() };
         let doing = "read";
         let failures: Vec<Failure> = vec![
             StorageError::Busy { study: "s".into(), holder, since: Timestamp(0) }.into(),
+            StorageError::HeldElsewhere { study: "s".into(), holder: holder_elsewhere, held: "2 h".into(), wrote: "1 h".into() }.into(),
             StorageError::Fenced { study: StudyId(1) }.into(),
             StorageError::Exists { name: "s".into() }.into(),
             StorageError::OutOfOrder { trial: TrialNumber(3), expected: TrialNumber(2) }.into(),

@@ -63,7 +63,11 @@ pub fn post(path: &Path, study: StudyId, request: &Request) -> Result<i64, Stora
     let stored = StoredStudy { id: now.id, spec: now.spec, extension: now.extension, created: now.created };
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match desk::serve_at_rest(&mut store, &stored, &path) {
-        Err(RunnerError::Storage(error)) if !matches!(error, StorageError::Busy { .. } | StorageError::Fenced { .. }) => Err(error),
+        Err(RunnerError::Storage(error))
+            if !matches!(error, StorageError::Busy { .. } | StorageError::HeldElsewhere { .. } | StorageError::Fenced { .. }) =>
+        {
+            Err(error)
+        }
         // Taken up by someone else, or kept until the study can be run.
         _ => Ok(id),
     }
@@ -86,7 +90,7 @@ fn answer(store: &mut dyn Storage, study: &StudySummary, id: i64, console: &Cons
             match desk::serve_at_rest(store, &stored, &std::path::absolute(&console.store)?) {
                 Ok(()) => continue,
                 // Someone runs it meanwhile: it is theirs.
-                Err(RunnerError::Storage(StorageError::Busy { .. } | StorageError::Fenced { .. })) => {}
+                Err(RunnerError::Storage(StorageError::Busy { .. } | StorageError::HeldElsewhere { .. } | StorageError::Fenced { .. })) => {}
                 Err(error) => return Err(Failure::from(error).help("what was asked is kept, and done when the study is run")),
             }
         }

@@ -12,12 +12,13 @@ use super::check::{missing_program, prepare_data};
 use super::console::{Console, Talk, life, shown};
 use super::exit::{Exit, Failure};
 use super::export::{export_trial, test_winner};
+use super::request::post;
 use super::winner;
 use super::{DEFAULT_STORE, starter, warm_start};
 use crate::config::{self, ChangeClass, Look};
 use crate::engine::{Input, Outcome};
 use crate::event::Request;
-use crate::reporters::wording::{count, extension, number};
+use crate::reporters::wording::{count, extension, number, one_line};
 use crate::reporters::{Reporter, reporter};
 use crate::runner::process::{ProcessLauncher, own_program};
 use crate::runner::signals::SignalWatch;
@@ -25,7 +26,7 @@ use crate::runner::slots::{Machine, slots};
 use crate::runner::surroundings::look_around;
 use crate::runner::{self, Runner, RunnerError};
 use crate::storage::sqlite::{SqliteReader, SqliteStore};
-use crate::storage::{Storage, StorageReader, StoredStudy};
+use crate::storage::{Holder, Storage, StorageReader, StoredStudy};
 use crate::study::{Extension, StudySpec};
 use crate::tui::{RunnerEnd, Surroundings, TuiExit, TuiMode, run_tui};
 
@@ -35,6 +36,7 @@ Examples:
   hpsearch run study.toml --set budget.trials=50 --plain
   hpsearch run study.toml --accept         the space or sampler changed: go on
   hpsearch run study.toml --fork digits-2  the metric or data changed
+  hpsearch run study.toml --take-over      its runner died on another host
 
 On a terminal the live leaderboard is shown; into a pipe or a file, plain lines.
 Ctrl-C stops and saves; run again to go on. A study that was paused with
@@ -60,6 +62,10 @@ pub struct RunArguments {
     /// Let a study go on that was paused with `hpsearch pause`
     #[arg(long)]
     pub resume: bool,
+    /// Take the study from a runner on another host that is gone: a container
+    /// that was restarted under another name
+    #[arg(long)]
+    pub take_over: bool,
     /// Print one line for each thing that matters
     #[arg(long, group = "form")]
     pub plain: bool,
@@ -111,6 +117,12 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     for line in &prepared.findings {
         if known.is_none() || console.talk == Talk::Verbose {
             console.say(&format!("data: {line}"));
+        }
+    }
+    if let Some(known) = known.as_ref().filter(|_| arguments.take_over) {
+        match runner::take_over(&mut store, known)? {
+            Some(Holder { pid, host, .. }) => console.say(&format!("taken over from process {pid} on `{}`", one_line(&host))),
+            None => console.say("--take-over: no process of another host holds the study"),
         }
     }
     let study = settle(&mut store, known, &spec)?;
@@ -255,7 +267,8 @@ fn on_screen(
             mode: TuiMode::Embedded,
             look: console.look,
             store: console.store.clone(),
-            request: &mut |request| SqliteStore::open(&store)?.request(study.id, runner::now(), &request),
+            // What is asked after the end is done here and now.
+            request: &mut |request| post(&store, study.id, &request),
             ended: &|| ended.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             life,
         };

@@ -48,6 +48,8 @@ pub struct TrialJson {
     pub state: TrialState,
     /// Its value; null unless complete.
     pub value: Option<Number>,
+    /// By how much it breaks the study's limits; null if it breaks none.
+    pub violation: Option<Number>,
     /// Its last report.
     pub last_value: Option<Number>,
     /// The clock value of that.
@@ -83,6 +85,7 @@ impl From<&Trial> for TrialJson {
             number: trial.number.0,
             state: trial.state,
             value: trial.value.map(Number),
+            violation: trial.violation.map(Number),
             last_value: trial.last().map(|(_, value)| Number(value)),
             last_step: trial.last().map(|(step, _)| step),
             params: trial.params.clone(),

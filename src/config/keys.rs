@@ -151,7 +151,7 @@ const STUDY: &[Key] = &[
     key("duplicates", word(&["skip", "replicate", "allow"]), "\"skip\"", "what to do with a proposal that was tried"),
     key("deterministic", KeyKind::Flag, "false", "whether several slots give the same study every time"),
     key("replicates", KeyKind::Whole { min: 1, max: 1_000 }, "1", "runs of each configuration that completes, each on a seed of its own"),
-    key("race", KeyKind::Whole { min: 0, max: 1_000 }, "0", "how many of the best are run again on fresh seeds at the end"),
+    key("race", KeyKind::Whole { min: 0, max: 1_000 }, "0", "how many of the best are run again on fresh seeds at the end, on top of the budget"),
     key("objective", KeyKind::Objectives, "", "objectives, instead of `metric` and `direction`"),
 ];
 
@@ -170,9 +170,9 @@ const BUDGET: &[Key] = &[
     key("trial_time", KeyKind::Duration, "", "longest running time of one attempt at a trial"),
     key("stall_time", KeyKind::Duration, "", "longest time without a report or a checkpoint; then the attempt is killed"),
     key("patience", COUNT, "", "the study ends after so many complete and pruned trials without a better one"),
-    key("device_hours", KeyKind::Amount, "", "the study ends after so many hours, summed over the slots that were busy"),
+    key("device_hours", KeyKind::Amount, "", "the study ends after so many hours of devices in use; several trials on one count once"),
     key("cost", KeyKind::Amount, "", "the study ends when device-hours times `price_per_hour` reach this"),
-    key("price_per_hour", KeyKind::Amount, "", "what an hour of one slot costs"),
+    key("price_per_hour", KeyKind::Amount, "", "what an hour of one device costs"),
 ];
 
 const DEVICES: &[Key] = &[

@@ -380,7 +380,7 @@ fn read_budget(budget: &Section<'_>) -> Budget {
 /// What is spent is not known without a price.
 fn check_cost(budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
     if let Some(cost) = budget.entry("cost").filter(|_| budget.lacks("price_per_hour")) {
-        let problem = Diagnostic::error(cost.place, "`budget.cost` needs `price_per_hour`: what an hour of one slot costs");
+        let problem = Diagnostic::error(cost.place, "`budget.cost` needs `price_per_hour`: what an hour of one device costs");
         problems.push(problem.help("write for example `price_per_hour = 2.5` under [budget], or `device_hours` instead of `cost`"));
     }
 }

@@ -262,7 +262,8 @@ impl Engine {
         }
         let resume = assignment.resume.as_ref().map(|checkpoint| (checkpoint.step, checkpoint.path.clone()));
         let rows_at_once = assignment.rows_at_once.map(|rows| rows.train as u64);
-        self.emit(Event::AttemptStarted { trial: number, attempt, slot: assignment.slot.clone(), resume, until, rows_at_once });
+        let (slot, device_micros) = (assignment.slot.clone(), self.meter.start(&assignment.slot.device, self.now));
+        self.emit(Event::AttemptStarted { trial: number, attempt, slot, resume, until, rows_at_once, device_micros });
         self.places[index].warm = true;
         self.busy[index] = Some(Busy { trial: number, attempt, since: self.now, heard: self.now, leaving: None, pause_by: None, kill_sent: false });
         self.effects.push(Effect::Launch(assignment));

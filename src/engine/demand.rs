@@ -130,13 +130,15 @@ impl Engine {
     /// Closes the attempt that is out, if one is; the reason of the verdict that it had.
     fn close_attempt(&mut self, number: TrialNumber, told: &Told) -> Option<String> {
         let waits_because = self.view.trial(number).and_then(|trial| trial.reason.clone());
-        let Some(busy) = self.busy.iter_mut().find_map(|slot| slot.take_if(|busy| busy.trial == number)) else { return waits_because };
+        let Some(index) = self.busy.iter().position(|slot| slot.as_ref().is_some_and(|busy| busy.trial == number)) else { return waits_because };
+        let busy = self.busy[index].take()?;
         let (end, reason) = match told {
             Told::Value(_) => (AttemptEnd::Completed, None),
             Told::Pruned => (AttemptEnd::Stopped, None),
             Told::Failed(why) => (AttemptEnd::Failed(FailureCause::Program), Some(why.clone())),
         };
-        self.emit(Event::AttemptEnded { trial: number, attempt: busy.attempt, end, reason });
+        let device_micros = Some(self.meter.end(&self.slots[index].device, self.now));
+        self.emit(Event::AttemptEnded { trial: number, attempt: busy.attempt, end, reason, device_micros });
         match busy.leaving {
             Some((Leaving::Stopping(reason) | Leaving::Pausing(reason) | Leaving::TimedOut(reason), _)) => Some(reason),
             _ => None,

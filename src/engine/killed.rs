@@ -1,9 +1,12 @@
-//! What a runner that was killed had spent: it could not say so itself, and its part of the journal does.
+//! What a runner that was killed had spent, of its time and its devices': it could not say so itself, its part of the journal does.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
+use super::meter::Meter;
+use crate::device::Device;
 use crate::event::Event;
 use crate::time::Timestamp;
+use crate::trial::{AttemptNumber, TrialNumber};
 
 /// The end of a runner that was killed, to be written in its stead: when it was last heard, and how long it had run until
 /// then. While the study was paused and nothing ran, time stood still.
@@ -14,7 +17,7 @@ pub fn end_of_killed_runner<'a>(paused: bool, events: impl IntoIterator<Item = (
     // Anyone may write notes and tags, at any time.
     let mut events = events.into_iter().filter(|(_, event)| !matches!(event, Event::Noted { .. } | Event::Tagged { .. })).peekable();
     let (begun, Event::RunnerStarted { .. }) = *events.peek()? else { return None };
-    let mut spent = Spent { heard: begun, running: BTreeSet::new(), stretches: Vec::new() };
+    let mut spent = Spent { heard: begun, running: BTreeMap::new(), stretches: Vec::new(), meter: Meter::default() };
     let mut changes = Vec::new();
     for (at, event) in events {
         // Clocks may be set back.
@@ -22,12 +25,15 @@ pub fn end_of_killed_runner<'a>(paused: bool, events: impl IntoIterator<Item = (
         match event {
             Event::StudyPaused { .. } => changes.push((at, true)),
             Event::StudyResumed { .. } => changes.push((at, false)),
-            Event::AttemptStarted { trial, attempt, .. } => {
-                spent.running.insert((*trial, *attempt));
+            Event::AttemptStarted { trial, attempt, slot, .. } => {
+                spent.meter.start(&slot.device, at);
+                spent.running.insert((*trial, *attempt), slot.device.clone());
                 spent.stretches.push((at, spent.running.is_empty()));
             }
             Event::AttemptEnded { trial, attempt, .. } => {
-                spent.running.remove(&(*trial, *attempt));
+                if let Some(device) = spent.running.remove(&(*trial, *attempt)) {
+                    spent.meter.end(&device, at);
+                }
                 spent.stretches.push((at, spent.running.is_empty()));
             }
             _ => {}
@@ -36,13 +42,17 @@ pub fn end_of_killed_runner<'a>(paused: bool, events: impl IntoIterator<Item = (
     let paused_before = changes.first().map_or(paused, |(_, is_paused)| !is_paused);
     let idle = idle_micros(begun, spent.heard, paused_before, &changes, &spent.stretches);
     let ran_micros = spent.heard.0.saturating_sub(begun.0).saturating_sub(idle).max(0);
-    Some(Event::RunnerStopped { reason: "it was killed".to_owned(), ran_micros, heard: Some(spent.heard) })
+    let device_micros = i64::try_from(spent.meter.untold(spent.heard).as_micros()).unwrap_or(i64::MAX);
+    Some(Event::RunnerStopped { reason: "it was killed".to_owned(), ran_micros, heard: Some(spent.heard), device_micros })
 }
 
 /// What is gathered from the journal.
 struct Spent {
     heard: Timestamp,
-    running: BTreeSet<(crate::trial::TrialNumber, crate::trial::AttemptNumber)>,
+    /// What ran, and where.
+    running: BTreeMap<(TrialNumber, AttemptNumber), Device>,
+    /// The time of devices.
+    meter: Meter,
     /// From when on nothing ran (or something did).
     stretches: Vec<(Timestamp, bool)>,
 }
@@ -71,9 +81,8 @@ fn idle_micros(begun: Timestamp, end: Timestamp, mut paused: bool, pauses: &[(Ti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Device, Slot};
+    use crate::device::Slot;
     use crate::event::AttemptEnd;
-    use crate::trial::{AttemptNumber, TrialNumber};
 
     const SECOND: i64 = 1_000_000;
 
@@ -89,11 +98,19 @@ mod tests {
 
     fn start() -> Event {
         let slot = Slot { index: 0, device: Device::Cpu };
-        Event::AttemptStarted { trial: TrialNumber(0), attempt: AttemptNumber(0), slot, resume: None, until: None, rows_at_once: None }
+        Event::AttemptStarted {
+            trial: TrialNumber(0),
+            attempt: AttemptNumber(0),
+            slot,
+            resume: None,
+            until: None,
+            rows_at_once: None,
+            device_micros: 0,
+        }
     }
 
     fn end() -> Event {
-        Event::AttemptEnded { trial: TrialNumber(0), attempt: AttemptNumber(0), end: AttemptEnd::Interrupted, reason: None }
+        Event::AttemptEnded { trial: TrialNumber(0), attempt: AttemptNumber(0), end: AttemptEnd::Interrupted, reason: None, device_micros: None }
     }
 
     fn pause() -> Event {

@@ -1,5 +1,9 @@
 //! The race at the end: the best configurations run again, round by round on fresh seeds, until one of them is the winner.
 //!
+//! A race comes on top of **every** limit of the budget, and is always run to its end: cut short it would name no winner, and what
+//! it takes is known before, `LEAST_ROUNDS` to `MOST_ROUNDS` runs of each finalist at most, which the forecast says. What it used
+//! is used: a budget of device-hours or cost that is raised afterwards has to be raised by that, too.
+//!
 //! The runs of the search are why a configuration was chosen, so that their values flatter it: only fresh runs count. In a
 //! round every finalist has the same seed, so that what the seed does to all of them cancels (the paired t test, one side). A
 //! finalist that is worse than the one in front leaves. The truly best one does so with a chance of at most 5 % in the whole
@@ -10,14 +14,11 @@ use super::{Engine, Outcome, Phase};
 use crate::event::Event;
 use crate::metric::{Direction, Score};
 use crate::race::Race;
+pub use crate::race::{LEAST_ROUNDS, MOST_ROUNDS};
 use crate::sample::{Sample, chance_of_above_zero};
 use crate::trial::{Origin, TrialNumber, TrialState};
 use crate::view::StudyView;
 
-/// Rounds before anyone leaves: two say too little about the spread.
-pub const LEAST_ROUNDS: u32 = 3;
-/// Rounds of a race that is not decided.
-pub const MOST_ROUNDS: u32 = 5;
 /// The chance that a race drops the finalist that is truly best.
 const LEVEL: f64 = 0.05;
 /// How sure the interval of the winner's mean is.

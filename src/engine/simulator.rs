@@ -69,6 +69,8 @@ pub struct Simulation {
     pub spec: StudySpec,
     /// How many slots.
     pub slots: usize,
+    /// Slots of each device.
+    pub per_device: usize,
     /// Steps of a full trial.
     pub steps: u64,
     /// Virtual time of a step.
@@ -169,6 +171,7 @@ impl Simulation {
         Simulation {
             spec,
             slots,
+            per_device: 1,
             steps,
             step_time: Duration::from_millis(100),
             pace: Box::new(|_| 1.0),
@@ -190,7 +193,8 @@ impl Simulation {
         for turn in journal {
             turn.events.iter().for_each(|event| view.apply(turn.at, event));
         }
-        let slots = (0..self.slots).map(|index| Slot { index, device: Device::Sim(u32::try_from(index).unwrap_or(0)) }).collect();
+        let device = |index: usize| Device::Sim(u32::try_from(index / self.per_device.max(1)).unwrap_or(0));
+        let slots = (0..self.slots).map(|index| Slot { index, device: device(index) }).collect();
         // As a store keeps it: with what was added to its budget.
         let mut spec = self.spec.clone();
         spec.budget.extend(view.extension);

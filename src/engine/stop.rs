@@ -84,15 +84,15 @@ impl Engine {
         }
     }
 
-    /// The time of devices that was used up to now: of attempts that have ended, and of those that run.
+    /// The time of devices that was used up to now: what was told, and what has passed since.
     pub(super) fn device_time(&self) -> Duration {
-        let ended = Duration::from_micros(u64::try_from(self.view.busy_micros).unwrap_or(0));
-        self.busy.iter().flatten().fold(ended, |sum, busy| sum.saturating_add(self.now.since(busy.since)))
+        let told = Duration::from_micros(u64::try_from(self.view.busy_micros).unwrap_or(0));
+        told.saturating_add(self.meter.untold(self.now))
     }
 
     /// When the time of devices is used up, if no further trial starts or ends until then.
     pub(super) fn device_deadline(&self) -> Option<Timestamp> {
-        let busy = u32::try_from(self.busy.iter().flatten().count()).ok().filter(|busy| *busy > 0)?;
+        let busy = u32::try_from(self.meter.devices()).ok().filter(|busy| *busy > 0)?;
         if self.phase != Phase::Searching {
             return None;
         }
@@ -216,6 +216,7 @@ impl Engine {
         if self.goes_on_racing(&outcome) {
             return;
         }
+        let outcome = self.with_its_race(outcome);
         let reason = match &outcome {
             Outcome::Finished(reason) | Outcome::NoValue(reason) | Outcome::TooManyFailures(reason) => {
                 self.close_study(reason.clone());
@@ -225,9 +226,25 @@ impl Engine {
         };
         let idle = self.idle + self.idle_since.map_or(Duration::ZERO, |since| self.now.since(since));
         let ran = self.now.since(self.begun).saturating_sub(idle).as_micros();
-        self.emit(Event::RunnerStopped { reason, ran_micros: i64::try_from(ran).unwrap_or(i64::MAX), heard: None });
+        self.emit(Event::RunnerStopped { reason, ran_micros: i64::try_from(ran).unwrap_or(i64::MAX), heard: None, device_micros: 0 });
         self.phase = Phase::Over;
         self.effects.push(Effect::Finish(outcome));
+    }
+
+    /// The end of a study with what its race took on top of the budget, where that is one of time or devices.
+    fn with_its_race(&self, outcome: Outcome) -> Outcome {
+        let budget = &self.spec.budget;
+        let is_limited = budget.time.is_some() || budget.device_limit().is_some();
+        match (outcome, self.view.race.as_ref().filter(|race| is_limited && !race.void)) {
+            (Outcome::Finished(reason), Some(race)) if self.view.finished.is_none() => {
+                let of_this_one = |trial: &&Trial| matches!(trial.origin, Origin::Race { race: number, .. } if number == race.number);
+                let (runs, micros) =
+                    self.view.trials.iter().filter(of_this_one).fold((0, 0), |(runs, sum), trial| (runs + 1, sum + trial.busy_micros));
+                let hours = Duration::from_micros(u64::try_from(micros).unwrap_or(0)).as_secs_f64() / 3600.0;
+                Outcome::Finished(format!("{reason}; then a race on top, {runs} runs in {hours:.4} hours of slots"))
+            }
+            (outcome, _) => outcome,
+        }
     }
 
     fn why_done(&self) -> String {

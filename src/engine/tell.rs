@@ -112,7 +112,8 @@ impl Engine {
             (_, end) => end,
         };
         let message = self.words_of_starved(number, &end, message);
-        self.emit(Event::AttemptEnded { trial: number, attempt, end: end.clone(), reason: message.clone() });
+        let device_micros = Some(self.meter.end(&self.slots[slot].device, self.now));
+        self.emit(Event::AttemptEnded { trial: number, attempt, end: end.clone(), reason: message.clone(), device_micros });
         match (end, leaving) {
             // Whatever its process made of it in its last moment: its user was told that it is killed.
             (_, Some(Leaving::Killed)) => self.fail(number, "killed on request".to_owned()),

@@ -55,7 +55,8 @@ pub fn parts(forecast: &Forecast) -> Vec<String> {
     let device_hours = forecast.device_hours.map(|span| format!("{} in all{}", device_hours(span.likely), range(span, number_of_hours)));
     let cost = forecast.cost.map(|span| format!("cost {}{}", number_of_hours(span.likely), range(span, number_of_hours)));
     let disk = forecast.disk.map(|span| format!("checkpoints of up to {}{}", bytes(whole(span.likely)), range(span, |size| bytes(whole(size)))));
-    [left, trials, device_hours, cost, disk].into_iter().flatten().collect()
+    let race = forecast.race.map(|span| format!("then a race of about {}{}, on top of the budget", seconds(span.likely), range(span, seconds)));
+    [left, trials, device_hours, cost, disk, race].into_iter().flatten().collect()
 }
 
 /// What the study file alone tells: before the first trial nobody knows how long one takes.
@@ -120,6 +121,7 @@ mod tests {
             trials: None,
             ended_by: Some(EndedBy::Trials),
             disk: span(1048576.0, 3145728.0, 4194304.0),
+            race: span(90.0, 120.0, 150.0),
         };
         assert_eq!(
             parts(&forecast),
@@ -127,7 +129,8 @@ mod tests {
                 "about 20 min 00 s left (15 min 00 s to 28 min 20 s)",
                 "0.5 device-hours in all (0.25 to 1.2)",
                 "cost 2.0",
-                "checkpoints of up to 3.0 MiB (1.0 MiB to 4.0 MiB)"
+                "checkpoints of up to 3.0 MiB (1.0 MiB to 4.0 MiB)",
+                "then a race of about 2 min 00 s (1 min 30 s to 2 min 30 s), on top of the budget"
             ]
         );
         assert_eq!(left(&forecast).as_deref(), Some("about 20 min 00 s left"));

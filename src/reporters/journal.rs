@@ -69,7 +69,7 @@ fn other(happening: &Happening<'_>) -> String {
         },
         Event::CheckpointSaved { trial, step, path, .. } => format!("trial {trial} saved a checkpoint at step {step}: {}", path.display()),
         Event::CheckpointDropped { trial, path } => format!("trial {trial} no longer needs the checkpoint {}", path.display()),
-        Event::AttemptEnded { trial, attempt, end, reason } => {
+        Event::AttemptEnded { trial, attempt, end, reason, .. } => {
             format!("trial {trial} attempt {attempt} ended: {}{}", attempt_end(Some(end)), because(reason.as_deref()))
         }
         Event::TrialQueued { trial, reason, .. } => format!("trial {trial} queued again: {reason}"),

@@ -7,6 +7,7 @@ use super::ahead::{self, Running, look_ahead};
 use super::progress::Progress;
 use super::wording::{count, disk_exceeded, duration, extension, micros, number, one_line, param, rough_duration, slots};
 use super::{Happening, Reporter};
+use crate::device::Slot;
 use crate::event::{Answer, AttemptEnd, Event};
 use crate::forecast::Used;
 use crate::study::StudySpec;
@@ -20,7 +21,7 @@ use crate::view::StudyView;
 pub(super) struct Plain {
     study: Option<(StudySpec, Timestamp)>,
     ran_before: Duration,
-    slots: usize,
+    slots: Vec<Slot>,
 }
 
 impl Reporter for Plain {
@@ -55,7 +56,7 @@ impl Reporter for Plain {
             spec.budget.extend(*by);
         }
         if let Event::RunnerStarted { slots, .. } | Event::SlotsChanged { slots } = happening.event {
-            self.slots = slots.len();
+            self.slots.clone_from(slots);
         }
         let is_best = |number| happening.view.best().is_some_and(|best| best.number == number);
         if let Some(line) = line(happening, is_best) {
@@ -63,7 +64,7 @@ impl Reporter for Plain {
         }
         if let (Event::TrialFinished { .. }, Some((spec, started))) = (happening.event, &self.study) {
             let elapsed = self.ran_before + happening.at.since(*started);
-            writeln!(out, "  {}", progress(spec, elapsed, self.slots, happening))?;
+            writeln!(out, "  {}", progress(spec, elapsed, &self.slots, happening))?;
         }
         out.flush()
     }
@@ -107,7 +108,7 @@ pub(super) fn line(happening: &Happening<'_>, is_best: impl FnOnce(TrialNumber) 
         Event::TrialPaused { trial, reason, .. } => format!("trial {trial} paused{}: {reason}", at_last_step(view, *trial)),
         Event::TrialQueued { trial, reason, .. } => format!("trial {trial} queued again: {reason}"),
         Event::AttemptEnded { trial, attempt, end: AttemptEnd::Lost, .. } => format!("trial {trial} attempt {attempt} was lost with its runner"),
-        Event::AttemptEnded { trial, attempt, end: AttemptEnd::Failed(_), reason } => {
+        Event::AttemptEnded { trial, attempt, end: AttemptEnd::Failed(_), reason, .. } => {
             format!("trial {trial} attempt {attempt} failed: {}", reason.as_deref().unwrap_or("no reason is known"))
         }
         Event::TrialFinished { trial, state, value, reason } => finished(view, *trial, *state, *value, reason.as_deref(), is_best)?,
@@ -161,7 +162,7 @@ fn finished(
 }
 
 /// `12/24 trials, best 0.842 (trial 7), 31 s, about 20 s left`.
-fn progress(spec: &StudySpec, elapsed: Duration, slots: usize, happening: &Happening<'_>) -> String {
+fn progress(spec: &StudySpec, elapsed: Duration, slots: &[Slot], happening: &Happening<'_>) -> String {
     let view = happening.view;
     let used = Used::of(view, slots);
     // Races come on top of the budget.
@@ -233,11 +234,19 @@ mod tests {
         params.insert("rate", rate);
         let mut events = vec![
             Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
-            Event::AttemptStarted { trial, attempt, slot: Slot { index: 0, device: Device::Cpu }, resume: None, until: None, rows_at_once: None },
+            Event::AttemptStarted {
+                trial,
+                attempt,
+                slot: Slot { index: 0, device: Device::Cpu },
+                resume: None,
+                until: None,
+                rows_at_once: None,
+                device_micros: 0,
+            },
         ];
         let metrics = |value: f64| [("loss".to_owned(), value)].into_iter().collect();
         events.extend((1..).zip(reports).map(|(step, value)| Event::Reported { trial, attempt, step, metrics: metrics(*value) }));
-        events.push(Event::AttemptEnded { trial, attempt, end: AttemptEnd::Completed, reason: None });
+        events.push(Event::AttemptEnded { trial, attempt, end: AttemptEnd::Completed, reason: None, device_micros: None });
         events.push(end);
         events
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::disk::{entries, size};
+use super::leftovers::clear_trial_drafts;
 use crate::event::Event;
 use crate::paths::trial_directory;
 use crate::query::{Filter, SortKey, TrialQuery};
@@ -17,7 +18,7 @@ use crate::trial::{Trial, TrialState};
 
 /// Settles the checkpoints of trials that are not over and that the store does not list. A whole one that is not ahead of
 /// what its trial reported is taken into the store, so that the trial goes on from there; another is removed, for the trial
-/// will write it again.
+/// will write it again, and so is what was being written.
 ///
 /// Nobody runs the study meanwhile: the caller holds the lease and has cleared away what a dead runner left. A command's
 /// files are its own: what they hold, and of which step, only the command knows.
@@ -33,6 +34,7 @@ pub fn settle(storage: &mut dyn Storage, lease: &Lease, study: &StoredStudy, sto
     for state in states {
         let of_state = Filter::parse(&format!("state:{}", state.as_str()), &study.spec).unwrap_or_else(|_| Filter::all());
         for trial in storage.trials(study.id, &TrialQuery::all(SortKey::Number).filtered(of_state))? {
+            clear_trial_drafts(&trial_directory(&study.spec, store, trial.number));
             adopted.extend(settle_trial(&trial, study.spec.step, &trial_directory(&study.spec, store, trial.number)));
         }
     }
@@ -148,7 +150,7 @@ mod tests {
         let slot = Slot { index: 0, device: Device::Cpu };
         let mut events = vec![
             Event::TrialCreated { trial, params: Params::new(), origin: Origin::Asked },
-            Event::AttemptStarted { trial, attempt, slot, resume: None, until: None, rows_at_once: None },
+            Event::AttemptStarted { trial, attempt, slot, resume: None, until: None, rows_at_once: None, device_micros: 0 },
         ];
         events.extend((1..=reported).map(|step| {
             let metrics: Metrics = [("loss".to_owned(), 1.0)].into_iter().collect();
@@ -163,6 +165,27 @@ mod tests {
     fn settled(storage: &mut MemoryStore, study: &StoredStudy, lease: &Lease, directory: &Path) -> Vec<Checkpoint> {
         settle(storage, lease, study, &directory.join("hpsearch.db"), Timestamp(2)).unwrap();
         storage.trial(study.id, TrialNumber(0)).unwrap().unwrap().checkpoints
+    }
+
+    #[test]
+    fn what_a_dead_trainer_was_writing_is_removed_and_what_a_living_process_writes_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut storage, study, lease, files) = died(directory.path(), 3, &[]);
+        let data = directory.path().join("files").join("data");
+        let mut dead = std::process::Command::new("true").spawn().unwrap();
+        dead.wait().unwrap();
+        let names = [(".0123.77-0.tmp", dead.id()), (".4567.77-1.tmp", std::process::id())].map(|(name, pid)| name.replace("77", &pid.to_string()));
+        for path in [data.join(&names[0]), data.join(&names[1]), data.join("89ab"), files.join(".checkpoint-4.77-0.tmp")] {
+            fs::create_dir_all(&path).unwrap();
+            fs::write(path.join("tokens"), "half").unwrap();
+        }
+        settled(&mut storage, &study, &lease, directory.path());
+        crate::runner::leftovers::clear_drafts(&data);
+        let there = |directory: &Path| entries(directory).filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect::<Vec<_>>();
+        let mut kept = there(&data);
+        kept.sort();
+        assert_eq!(kept, [names[1].clone(), "89ab".to_owned()]);
+        assert!(!there(&files).iter().any(|name| name.ends_with(".tmp")), "{:?}", there(&files));
     }
 
     #[test]
@@ -190,7 +213,7 @@ mod tests {
     #[test]
     fn what_is_over_and_what_is_paused_keeps_what_it_has() {
         let over = [
-            Event::AttemptEnded { trial: TrialNumber(0), attempt: AttemptNumber(0), end: AttemptEnd::Completed, reason: None },
+            Event::AttemptEnded { trial: TrialNumber(0), attempt: AttemptNumber(0), end: AttemptEnd::Completed, reason: None, device_micros: None },
             Event::TrialFinished { trial: TrialNumber(0), state: TrialState::Complete, value: Some(1.0), reason: None },
         ];
         let directory = tempfile::tempdir().unwrap();

@@ -53,6 +53,27 @@ pub struct Leftover {
     modified: Option<SystemTime>,
 }
 
+/// Removes what dead processes were writing in a directory of tokenised data. A file that a living one writes stays, whoever
+/// it belongs to.
+pub fn clear_drafts(data: &Path) {
+    let is_dead = |path: &PathBuf| name_of(path).and_then(|name| half_written_by(&name)).flatten().is_some_and(|pid| !processes::exists(pid));
+    for draft in entries(data).filter(is_dead) {
+        // What cannot be removed now is found by `gc`.
+        let _found_later = remove_entry(&draft);
+    }
+}
+
+/// Removes what lies below a trial's directory half-written: whoever wrote there is gone.
+pub(super) fn clear_trial_drafts(directory: &Path) {
+    for draft in entries(directory).filter(|path| name_of(path).is_some_and(|name| half_written_by(&name).is_some())) {
+        let _found_later = remove_entry(&draft);
+    }
+}
+
+fn remove_entry(path: &Path) -> std::io::Result<()> {
+    if is_directory(path) { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+}
+
 /// A store beside others: their studies may have files in the same place.
 pub struct Stores<'a> {
     /// The store whose files are looked at.
@@ -118,8 +139,7 @@ fn take_away(path: &Path) -> bool {
     if aside != path && fs::rename(path, &aside).is_err() {
         return false;
     }
-    let removed = if aside.is_dir() { fs::remove_dir_all(&aside) } else { fs::remove_file(&aside) };
-    removed.is_ok()
+    remove_entry(&aside).is_ok()
 }
 
 fn default_root(store: &Path) -> PathBuf {

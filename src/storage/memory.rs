@@ -201,7 +201,7 @@ fn apply_to_attempts(attempts: &mut BTreeMap<(TrialNumber, u32), Attempt>, at: T
                 attempt.process = Some((*pid, *pid_started));
             }
         }
-        Event::AttemptEnded { trial, attempt, end, reason } => {
+        Event::AttemptEnded { trial, attempt, end, reason, .. } => {
             if let Some(attempt) = attempts.get_mut(&(*trial, attempt.0)) {
                 attempt.ended = Some(at);
                 attempt.end = Some(end.clone());
@@ -333,12 +333,12 @@ impl StorageReader for MemoryStore {
         let data = self.data();
         let study = data.study(study)?;
         let slots = study.journal.iter().fold(None, |now, (_, _, event)| match event {
-            Event::RunnerStarted { slots, .. } => Some(slots.len()),
+            Event::RunnerStarted { slots, .. } => Some(slots),
             // Without a runner there are none to change.
-            Event::SlotsChanged { slots } => now.map(|_| slots.len()),
+            Event::SlotsChanged { slots } => now.map(|_| slots),
             _ => now,
         });
-        Ok(Used::of(&study.view, slots.unwrap_or(0)))
+        Ok(Used::of(&study.view, slots.map_or(&[], Vec::as_slice)))
     }
 
     fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError> {

@@ -16,7 +16,7 @@ use crate::monitor::{Gpu, Machine, Memory, Monitor, TreeLoad, gibibytes};
 use crate::query::{Filter, SortKey, TrialQuery};
 use crate::reporters::sparkline::sparkline;
 use crate::reporters::wording::{count, number, one_line, rough_duration, shorten, width};
-use crate::storage::{StorageError, StorageReader, StudyId};
+use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::time::Timestamp;
 use crate::trial::{Trial, TrialNumber, TrialState};
 
@@ -55,6 +55,8 @@ pub struct DeviceLoad {
     pub pace: Option<Pace>,
     /// How busy it was, from 0 to 1, oldest first.
     pub busy: Vec<f64>,
+    /// Whether its user paused it: nothing is started there.
+    pub paused: bool,
 }
 
 /// All devices at one moment.
@@ -84,7 +86,7 @@ impl DevicesData {
         now: Timestamp,
         before: Option<&DevicesData>,
     ) -> Result<DevicesData, StorageError> {
-        let spec = reader.summary(study)?.spec;
+        let StudySummary { spec, paused_devices, .. } = reader.summary(study)?;
         let running = Filter::parse("state:running", &spec).unwrap_or_default();
         let running = reader.trials(study, &TrialQuery::all(SortKey::Number).filtered(running))?;
         let latest = reader.trials(study, &TrialQuery::all(SortKey::Started).reversed(true).page(0, LATEST))?;
@@ -105,7 +107,7 @@ impl DevicesData {
             let seat = Seat { slot: slot.index, trial: trial.number, step: trial.last().map(|(step, _)| step), running, tree };
             devices.entry(slot.device).or_default().push(seat);
         }
-        for device in latest.iter().filter_map(|trial| trial.device.clone()) {
+        for device in latest.iter().filter_map(|trial| trial.device.clone()).chain(paused_devices.iter().cloned()) {
             devices.entry(device).or_default();
         }
         let devices = devices.into_iter().map(|(device, mut seats)| {
@@ -116,9 +118,16 @@ impl DevicesData {
             let same = before.is_some_and(|before| before.machine == machine);
             busy.extend(utilisation(&device, &machine).filter(|_| !same));
             busy.drain(..busy.len().saturating_sub(SAMPLES));
-            DeviceLoad { pace: pace(&latest, &device, now), device, seats, busy }
+            DeviceLoad { pace: pace(&latest, &device, now), paused: paused_devices.contains(&device), device, seats, busy }
         });
         Ok(DevicesData { devices: devices.collect(), machine, clock: spec.step.as_str() })
+    }
+
+    /// Those that the study runs on or was paused on, the busy ones first.
+    pub fn of_the_study(&self) -> Vec<Device> {
+        let mut used: Vec<&DeviceLoad> = self.devices.iter().filter(|load| !load.seats.is_empty() || load.paused || load.pace.is_some()).collect();
+        used.sort_by_key(|load| load.seats.is_empty());
+        used.into_iter().map(|load| load.device.clone()).collect()
     }
 }
 
@@ -216,14 +225,22 @@ fn title(load: &DeviceLoad, data: &DevicesData, room: usize, look: Look) -> Line
         (Device::Ndarray, _) => "the processor, through a second backend".to_owned(),
         (Device::Sim(_), _) => "pretended".to_owned(),
     };
-    let right = match load.seats.len() {
-        0 => "idle ".to_owned(),
-        seats => format!("{} ", count(seats as u64, "trial")),
+    let right = match (load.seats.len(), load.paused) {
+        (0, false) => "idle ".to_owned(),
+        (0, true) => "paused ".to_owned(),
+        (seats, false) => format!("{} ", count(seats as u64, "trial")),
+        (seats, true) => format!("pausing, {} to leave ", count(seats as u64, "trial")),
     };
     let name = format!(" {}  ", load.device);
     let what = shorten(what.trim_start_matches(", "), room.saturating_sub(width(&name) + width(&right) + 1), look.charset.cut());
     let gap = room.saturating_sub(width(&name) + width(&what) + width(&right));
-    let right_style = if load.seats.is_empty() { look.dim() } else { look.trial_state(TrialState::Running) };
+    let right_style = if load.paused {
+        look.trial_state(TrialState::Paused).patch(look.strong())
+    } else if load.seats.is_empty() {
+        look.dim()
+    } else {
+        look.trial_state(TrialState::Running)
+    };
     vec![(name, look.strong()), (what, Style::new()), (" ".repeat(gap), Style::new()), (right, right_style)]
 }
 

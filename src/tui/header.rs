@@ -9,6 +9,8 @@ use super::keys::Screen;
 use super::look::Look;
 use super::snapshot::Snapshot;
 use super::state::State;
+use crate::engine::race::CONFIDENCE;
+use crate::race::Race;
 use crate::reporters::ahead::{self, Running, look_ahead};
 use crate::reporters::progress::Progress;
 use crate::reporters::sparkline::Charset;
@@ -72,11 +74,17 @@ fn state_word(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
 
 fn best(seen: &Snapshot, look: Look) -> Vec<Span<'static>> {
     match seen.summary.best {
-        Some((trial, value)) => vec![
-            Span::raw(if seen.summary.race.as_ref().is_some_and(|race| race.winner().is_some()) { " winner " } else { " best " }),
-            Span::styled(number(value), look.good().patch(look.strong())),
-            Span::styled(format!("  trial {trial}"), look.dim()),
-        ],
+        Some((trial, value)) => {
+            let winner = seen.summary.race.as_ref().and_then(Race::winner);
+            let half = winner.and_then(|winner| winner.sample.half_width(CONFIDENCE));
+            // How sure the mean of its fresh runs is: two that overlap are not told apart.
+            let interval = half.map(|half| format!(" {} {} (95 %)", look.either("±", "+-"), number(half))).unwrap_or_default();
+            vec![
+                Span::raw(if winner.is_some() { " winner " } else { " best " }),
+                Span::styled(number(value) + &interval, look.good().patch(look.strong())),
+                Span::styled(format!("  trial {trial}"), look.dim()),
+            ]
+        }
         None => vec![Span::styled(" no complete trial yet", look.dim())],
     }
 }

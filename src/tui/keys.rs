@@ -118,6 +118,20 @@ pub enum Action {
     Note,
     /// Set or remove a tag.
     Tag,
+    /// Write a note on the study.
+    NoteStudy,
+    /// Set or remove a tag of the study.
+    TagStudy,
+    /// Start the trial again, or all that failed.
+    Retry,
+    /// Let the trial go on past its end.
+    Continue,
+    /// Raise the budget.
+    Extend,
+    /// Pause a device, or use it again.
+    PauseDevice,
+    /// Run another number of trials at a time on a device.
+    Slots,
     /// The next metric.
     Metric,
     /// The log fills the screen.
@@ -192,6 +206,7 @@ const OF_A_TRIAL: &[Screen] = &[Screen::Trials, Screen::Trial];
 const TEXTS: &[Screen] = &[Screen::Trial, Screen::Events];
 const EVENTS: &[Screen] = &[Screen::Events];
 const SEARCH: &[Screen] = &[Screen::Search];
+const DEVICES: &[Screen] = &[Screen::Devices];
 const WITH_METRICS: &[Screen] = &[Screen::Trial, Screen::Compare];
 const NEIGHBOURS: &[Screen] = &[Screen::Trial, Screen::Search];
 const ELSEWHERE: &[Screen] = &[Screen::Trial, Screen::Compare, Screen::Search, Screen::Devices, Screen::Events];
@@ -248,6 +263,31 @@ pub static KEYS: &[KeyLine] = &[
     key!(NONE, [char('e')], "e", Action::Enqueue, OF_A_TRIAL, Control, |_| "queue a copy of the trial with other values", Some("enqueue")),
     key!(NONE, [char('a')], "a", Action::Note, OF_A_TRIAL, Control, |_| "write a note on the trial", Some("note")),
     key!(NONE, [char('t')], "t", Action::Tag, OF_A_TRIAL, Control, |_| "tag the trial; the same tag again takes it off", Some("tag")),
+    key!(
+        SHIFT_FREE,
+        [char('R')],
+        "R",
+        Action::Retry,
+        OF_A_TRIAL,
+        Control,
+        |_| "try a failed trial again; on another: all that failed (asks first)",
+        None
+    ),
+    key!(SHIFT_FREE, [char('C')], "C", Action::Continue, OF_A_TRIAL, Control, |_| "let a trial that has ended go on, to a later step", None),
+    key!(
+        NONE,
+        [char('p')],
+        "p",
+        Action::PauseDevice,
+        DEVICES,
+        Control,
+        |_| "pause a device, or use it again; its trials go on elsewhere",
+        Some("pause device")
+    ),
+    key!(NONE, [char('n')], "n", Action::Slots, DEVICES, Control, |_| "run another number of trials at a time on a device", Some("slots")),
+    key!(SHIFT_FREE, [char('E')], "E", Action::Extend, EVERYWHERE, Control, |_| "raise the budget: trials, time, device-hours, cost", None),
+    key!(SHIFT_FREE, [char('A')], "A", Action::NoteStudy, EVERYWHERE, Control, |_| "write a note on the study", None),
+    key!(SHIFT_FREE, [char('T')], "T", Action::TagStudy, EVERYWHERE, Control, |_| "tag the study; the same tag again takes it off", None),
     key!(SHIFT_FREE, [char('P')], "P", Action::PauseStudy, EVERYWHERE, Control, |_| "pause the study, or let it go on", None),
     key!(
         SHIFT_FREE,

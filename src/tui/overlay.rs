@@ -68,6 +68,8 @@ fn draw_question(frame: &mut Frame<'_>, area: Rect, question: Question, look: Lo
         Question::StopAndLeave => ("stop the study and leave?".to_owned(), "running trials save a checkpoint; `hpsearch run` goes on"),
         Question::Stop => ("stop the study?".to_owned(), "running trials save a checkpoint; `hpsearch run` goes on"),
         Question::Kill(trial) => (format!("kill trial {trial}?"), "it ends at once and counts as failed"),
+        Question::RetryFailed(1) => ("try the failed trial again?".to_owned(), "it is queued, and keeps its place in the budget"),
+        Question::RetryFailed(failed) => (format!("try all {failed} failed trials again?"), "they are queued, and keep their places in the budget"),
     };
     let lines = vec![
         Line::styled(asked, look.strong()),

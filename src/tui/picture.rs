@@ -9,6 +9,7 @@ use super::compare::{self, CompareData};
 use super::devices::{self, DevicesData};
 use super::look::Look;
 use super::search::{self, SearchData, SearchView};
+use crate::device::Device;
 use crate::importance::{Evaluator, Row, importances};
 use crate::monitor::Monitor;
 use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudyId};
@@ -49,6 +50,8 @@ pub struct Picture {
     pub order: Order,
     /// Its cells.
     pub buffer: Buffer,
+    /// The devices that the study runs on, where it shows them.
+    pub devices: Vec<Device>,
 }
 
 /// Where pictures are drawn, and what is kept from one to the next.
@@ -93,7 +96,8 @@ impl Studio {
             }
             Subject::Devices => {
                 let data = self.devices_data(reader, study, now)?;
-                Ok(scrolled(order, area, |buffer, scroll| devices::draw(buffer, area, data, scroll, look)))
+                let picture = scrolled(order, area, |buffer, scroll| devices::draw(buffer, area, data, scroll, look));
+                Ok(Picture { devices: data.of_the_study(), ..picture })
             }
         }
     }
@@ -159,7 +163,7 @@ fn scrolled(order: &Order, area: Rect, draw: impl Fn(&mut Buffer, u16)) -> Pictu
         scroll = above;
         buffer = at(scroll);
     }
-    Picture { order: Order { scroll, ..order.clone() }, buffer }
+    Picture { order: Order { scroll, ..order.clone() }, buffer, devices: Vec::new() }
 }
 
 /// Puts a picture into `area`, as much of it as there is room for.

@@ -1,7 +1,9 @@
 //! What the person at the screens has chosen, and how keys change it: a pure state machine.
 
+mod budget_line;
 mod columns;
 mod controls;
+mod device_controls;
 mod moves;
 mod prompt;
 #[cfg(test)]
@@ -36,6 +38,8 @@ pub enum Question {
     Stop,
     /// Kill this trial?
     Kill(TrialNumber),
+    /// Try all failed trials again, so many?
+    RetryFailed(u64),
 }
 
 /// What lies over the screen and takes the keys.
@@ -321,6 +325,13 @@ impl State {
             Action::Enqueue => return self.open_form(),
             Action::Note => return self.prompt_about_trial(Purpose::Note),
             Action::Tag => return self.prompt_about_trial(Purpose::Tag),
+            Action::NoteStudy => return self.prompt(Purpose::Note, None, ""),
+            Action::TagStudy => return self.prompt(Purpose::Tag, None, ""),
+            Action::Extend => return self.prompt(Purpose::Extend, None, ""),
+            Action::Continue => return self.continue_trial(),
+            Action::Retry => return self.retry(),
+            Action::PauseDevice => return self.pause_device(),
+            Action::Slots => return self.ask_for_slots(),
             Action::PauseTrial => return self.pause_trial(),
             Action::PauseStudy => return self.pause_study(),
             Action::Copy => return self.copy(),

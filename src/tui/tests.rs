@@ -91,7 +91,7 @@ impl Script {
         let params: Params = params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         self.append(&[
             Event::TrialCreated { trial, params, origin: Origin::Sampled("tpe-independent".into()) },
-            Event::AttemptStarted { trial, attempt: AttemptNumber(0), slot: slot(), resume: None, until: None, rows_at_once: None },
+            Event::AttemptStarted { trial, attempt: AttemptNumber(0), slot: slot(), resume: None, until: None, rows_at_once: None, device_micros: 0 },
         ]);
     }
 
@@ -110,7 +110,7 @@ impl Script {
         let trial = TrialNumber(number);
         let reason = reason.map(str::to_owned);
         self.append(&[
-            Event::AttemptEnded { trial, attempt: AttemptNumber(0), end, reason: reason.clone() },
+            Event::AttemptEnded { trial, attempt: AttemptNumber(0), end, reason: reason.clone(), device_micros: None },
             Event::TrialFinished { trial, state, value, reason },
         ]);
     }
@@ -383,7 +383,7 @@ fn a_finished_study_stays_and_says_why() {
     script.end(5, AttemptEnd::Completed, TrialState::Complete, Some(0.17), None);
     script.append(&[
         Event::StudyFinished { reason: "24 trials are done".into() },
-        Event::RunnerStopped { reason: "finished".into(), ran_micros: 125_000_000, heard: None },
+        Event::RunnerStopped { reason: "finished".into(), ran_micros: 125_000_000, heard: None, device_micros: 0 },
     ]);
     script.store.release(&script.lease).unwrap();
     let mut shown = Shown::new(script, (80, 24));

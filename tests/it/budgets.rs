@@ -1,11 +1,14 @@
 //! Budgets of device-hours and cost: counted over kills, never overspent, and said.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use hpsearch::device::Device;
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
-use hpsearch::event::{Event, Request};
+use hpsearch::event::{AttemptEnd, Event, Request};
 use hpsearch::study::{Extension, PolicySpec};
+use hpsearch::trial::TrialNumber;
 use proptest::prelude::*;
 
 use crate::commands::{REPORT_X, Site, assert_done, study};
@@ -34,6 +37,48 @@ fn device_hours_are_summed_over_slots_and_end_the_study_with_their_number() {
         // A full trial takes 0.9 s.
         assert_eq!(run.view.counts.complete, 8);
     }
+}
+
+#[test]
+fn trials_that_share_a_device_use_it_once() {
+    let mut simulation = limited(3.7, 8, PolicySpec::named("none"));
+    simulation.per_device = 4;
+    let run = simulation.run(&[]).unwrap();
+    assert!(run.outcome.reason().ends_with("device-hours is used: 0.00103"), "{}", run.outcome.reason());
+    // Two devices for 1.85 s; a full trial takes 0.9 s of one of their eight slots.
+    assert_eq!(run.view.counts.complete, 16);
+    // What was billed is what the journal says was in use.
+    assert_eq!(busy_seconds(&run), in_use(&run.turns));
+}
+
+/// Seconds for which each device had an attempt, from the starts and ends in the journal; runners that died ended with it.
+fn in_use(turns: &[Turn]) -> f64 {
+    let mut running: BTreeMap<TrialNumber, (Device, i64)> = BTreeMap::new();
+    let mut stretches: BTreeMap<Device, Vec<(i64, i64)>> = BTreeMap::new();
+    let mut heard = 0;
+    for turn in turns {
+        for event in &turn.events {
+            match event {
+                Event::RunnerStopped { heard: Some(last), .. } => heard = last.0,
+                Event::AttemptStarted { trial, slot, .. } => drop(running.insert(*trial, (slot.device.clone(), turn.at.0))),
+                Event::AttemptEnded { trial, end, .. } => {
+                    let (device, since) = running.remove(trial).unwrap();
+                    stretches.entry(device).or_default().push((since, if *end == AttemptEnd::Lost { heard } else { turn.at.0 }));
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut micros = 0;
+    for mut of_device in stretches.into_values() {
+        of_device.sort_unstable();
+        let mut covered = i64::MIN;
+        for (since, until) in of_device {
+            micros += (until - since.max(covered)).max(0);
+            covered = covered.max(until);
+        }
+    }
+    Duration::from_micros(u64::try_from(micros).unwrap()).as_secs_f64()
 }
 
 #[test]
@@ -84,10 +129,11 @@ proptest! {
     #[test]
     fn device_hours_are_never_overspent_whatever_dies(
         seconds in 1.0..20.0f64, slots in 1usize..5, leave in 0u64..300, deaths in prop::collection::vec(1usize..40, 0..12),
-        pruned in any::<bool>(), seed in 0u64..1000,
+        pruned in any::<bool>(), seed in 0u64..1000, per_device in 1usize..4,
     ) {
         let mut simulation = limited(seconds, slots, if pruned { asha("promote") } else { PolicySpec::named("none") });
         simulation.spec.seed = seed;
+        simulation.per_device = per_device;
         simulation.leave_time = Duration::from_millis(leave);
         simulation.faults = Box::new(|trial, attempt, step| ((trial.0 + step) % 11 == 0 && attempt.0 == 0).then_some(Fault::Crash));
         let (mut journal, mut steps): (Vec<Turn>, u64) = (Vec::new(), 0);
@@ -103,7 +149,9 @@ proptest! {
         prop_assert!(busy_seconds(&run) >= seconds, "{} of {seconds}", busy_seconds(&run));
         prop_assert!(busy_seconds(&run) <= seconds + until_they_left, "{} of {seconds}", busy_seconds(&run));
         // Each report that was heard took a tenth of a second of a worker.
-        prop_assert!(steps as f64 * 0.1 <= seconds + until_they_left + 1e-6, "{steps} steps in {seconds}");
+        prop_assert!(steps as f64 * 0.1 <= (seconds + until_they_left) * per_device as f64 + 1e-6, "{steps} steps in {seconds}");
+        // A device counts once, however many of its slots were busy, and whoever died meanwhile.
+        prop_assert!((busy_seconds(&run) - in_use(&run.turns)).abs() < 1e-9, "{} of {}", busy_seconds(&run), in_use(&run.turns));
     }
 }
 

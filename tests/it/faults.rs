@@ -129,6 +129,40 @@ fn a_runner_whose_study_was_taken_over_while_it_was_stopped_writes_nothing_more(
 }
 
 #[test]
+fn a_study_held_from_another_host_is_taken_over_when_its_user_says_so_and_a_late_word_from_there_is_refused() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(30));
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    running.signal(Signal::STOP);
+    wait_until("it is stopped", || processes::is_stopped(running.child.id()));
+    // As a container leaves it that is started again under another name.
+    let (pid, an_hour_ago) = (running.child.id(), runner::now().0 - 3_600_000_000);
+    database(&site).execute("UPDATE lease SET host = 'old-container', acquired_at = ?1", [an_hour_ago]).unwrap();
+    let refused = site.run_study();
+    assert_eq!(refused.code, 5, "{}", refused.err);
+    for words in [format!("held by process {pid} on `old-container`"), "for 1 h 00 min".to_owned(), "run again with `--take-over`".to_owned()] {
+        assert!(refused.err.contains(&words), "{words}: {}", refused.err);
+    }
+    assert!(refused.err.contains("lose what they did since their last checkpoint"), "{}", refused.err);
+    site.write("trial.sh", &steps(5));
+    let taken = site.run(&["run", "study.toml", "--plain", "--take-over"]);
+    assert_done(&taken);
+    assert!(taken.err.contains(&format!("taken over from process {pid} on `old-container`")), "{}", taken.err);
+    all_complete(&site, 2);
+    assert_answers_kept(&site, 2);
+    let events = || database(&site).query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0)).unwrap();
+    let before = events();
+    running.signal(Signal::CONT);
+    let late = running.end();
+    assert_eq!(late.code, 5, "{}\n{}", late.out, late.err);
+    assert!(late.err.contains("was taken over by another process"), "{}", late.err);
+    assert_eq!(events(), before);
+    // There is nobody to take it from any more.
+    let again = site.run(&["run", "study.toml", "--plain", "--take-over"]);
+    assert!(again.err.contains("no process of another host holds the study"), "{}", again.err);
+}
+
+#[test]
 fn a_stopped_trial_stalls_and_is_tried_again_if_the_study_says_so() {
     let retry = format!("{ONE_SLOT}[retry]\nmax = 1\non = [\"timeout\"]\n");
     let script = format!("[ $HPSEARCH_ATTEMPT -gt 0 ] || kill -STOP $$\n{REPORT_X}");

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use hpsearch::device::{Device, Slot};
 use hpsearch::engine::simulator::{Simulation, Turn};
 use hpsearch::event::Event;
 use hpsearch::forecast::{EndedBy, Forecast, Situation, Used, forecast};
@@ -20,7 +21,8 @@ fn forecast_after(spec: &StudySpec, full_trial: Option<u64>, slots: usize, turns
         turn.events.iter().for_each(|event| view.apply(turn.at, event));
     }
     let (begun, now) = (turns[0].at, turns[turns.len() - 1].at);
-    let used = Used::of(&view, slots);
+    let slots: Vec<Slot> = (0..slots).map(|index| Slot { index, device: Device::Sim(u32::try_from(index).unwrap()) }).collect();
+    let used = Used::of(&view, &slots);
     let situation = Situation { spec, full_trial, counts: view.counts, elapsed: now.since(begun), used: &used, now };
     (forecast(&situation), now.since(begun).as_secs_f64())
 }

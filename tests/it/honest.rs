@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use hpsearch::configuration::{self, Run as RunOf};
+use hpsearch::device::{Device, Slot};
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::engine::verify::{Entry, Verified, verify};
 use hpsearch::event::{Event, Request, Seq};
+use hpsearch::forecast::{Situation, Used, forecast};
 use hpsearch::study::{Duplicates, Extension, PolicySpec, Program, StudySpec};
 use hpsearch::trial::{Origin, Trial, TrialNumber, TrialState};
 use hpsearch::verdict::Verdict;
@@ -325,6 +327,35 @@ fn a_study_that_reaches_its_target_or_runs_out_of_time_still_races() {
     let run = simulation.run(&[]).unwrap();
     assert!(run.view.race.as_ref().unwrap().winner().is_some());
     assert!(matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("time budget")), "{:?}", run.outcome);
+}
+
+#[test]
+fn a_race_is_on_top_of_device_hours_and_cost_is_foreseen_and_said() {
+    let mut simulation = raced(3, 5.0);
+    simulation.spec.pruner = PolicySpec::named("none");
+    // Seven whole trials' worth; the race takes nine whole ones more.
+    simulation.spec.budget.device_hours = Some(6.3 / 3600.0);
+    let run = simulation.run(&[]).unwrap();
+    let race = run.view.race.as_ref().unwrap();
+    assert_eq!(race.winner().unwrap().sample.runs, 3);
+    let Outcome::Finished(reason) = &run.outcome else { panic!("{:?}", run.outcome) };
+    assert!(reason.starts_with("the budget of 0.00175 device-hours is used: 0.00175"), "{reason}");
+    assert!(reason.ends_with("; then a race on top, 9 runs in 0.0022 hours of slots"), "{reason}");
+    assert_eq!(run.view.finished.as_ref(), Some(reason));
+    // Seen before: its fewest rounds and its most, of whole trials of 0.9 s, three at a time.
+    let before: Vec<Turn> =
+        run.turns.iter().take_while(|turn| !turn.events.iter().any(|event| matches!(event, Event::RaceBegun { .. }))).cloned().collect();
+    let mut view = StudyView::new(&simulation.spec);
+    before.iter().for_each(|turn| turn.events.iter().for_each(|event| view.apply(turn.at, event)));
+    let slots: Vec<Slot> = (0..3).map(|index| Slot { index, device: Device::Cpu }).collect();
+    let now = before.last().unwrap().at;
+    let (used, elapsed) = (Used::of(&view, &slots), now.since(before[0].at));
+    let situation = Situation { spec: &simulation.spec, full_trial: Some(9), counts: view.counts, elapsed, used: &used, now };
+    let seen = forecast(&situation).race.unwrap();
+    assert!((seen.low - 2.7).abs() < 1e-6 && (seen.high - 4.5).abs() < 1e-6, "{seen:?}");
+    // Nothing is left of the budget then, and the winner stays.
+    let again = simulation.run(&run.turns).unwrap();
+    assert_eq!((again.steps, again.view.race.as_ref()), (0, run.view.race.as_ref()));
 }
 
 #[test]

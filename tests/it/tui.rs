@@ -4,8 +4,10 @@ use std::io::{Read, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-use hpsearch::event::{Event, Request};
+use hpsearch::device::Device;
+use hpsearch::event::{Answer, Event, Request};
 use hpsearch::storage::{Storage, StorageReader};
+use hpsearch::study::Extension;
 use hpsearch::trial::{TrialNumber, TrialState};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
@@ -238,6 +240,38 @@ fn a_session_goes_through_screens_filters_orders_and_requests() {
 }
 
 #[test]
+fn a_device_is_paused_and_used_again_and_the_budget_raised_from_the_screens() {
+    let mut scene = Scene::digits();
+    let study = scene.store.study("digits").unwrap().unwrap().id;
+    let mut terminal = OnTerminal::watch(&scene);
+    terminal.wait_for_text("1/4 trials");
+    terminal.press("5");
+    terminal.wait_for_text("p pause device");
+    terminal.wait_for_text("1 trial");
+    terminal.press("p");
+    terminal.wait_for_text("asked for cpu to be paused");
+    let pending = |scene: &Scene| scene.store.pending_requests(study).unwrap();
+    let asked = pending(&scene);
+    assert!(matches!(&asked[..], [only] if only.request == Request::PauseDevice { device: Device::Cpu }), "{asked:?}");
+    let answer = Answer::Done("the trial on cpu saves, leaves and waits".to_owned());
+    scene.append(&[Event::DevicePaused { device: Device::Cpu }, Event::RequestServed { id: asked[0].id, answer }]);
+    terminal.wait_for_text("pausing, 1 trial to leave");
+    terminal.press("p");
+    terminal.wait_for_text("asked for cpu to be used again");
+    terminal.press("E+50 +2h\r");
+    terminal.wait_for_text("asked for the budget to be raised by 50 trials and 2 h");
+    let asked: Vec<Request> = pending(&scene).into_iter().map(|pending| pending.request).collect();
+    let by = Extension { trials: 50, time: std::time::Duration::from_secs(7200), ..Extension::default() };
+    assert_eq!(asked, [Request::ResumeDevice { device: Device::Cpu, slots: None }, Request::Extend { by }]);
+    terminal.press("?");
+    terminal.wait_for_text("keys: devices");
+    terminal.press("\u{1b}");
+    terminal.wait_for_text("p pause device");
+    terminal.press("q");
+    assert_eq!(terminal.leave(), 0);
+}
+
+#[test]
 fn suspending_gives_the_terminal_back_and_going_on_takes_it_again() {
     let mut scene = Scene::digits();
     let mut terminal = OnTerminal::watch(&scene);
@@ -278,7 +312,10 @@ fn what_is_pasted_is_not_taken_for_keys() {
 #[test]
 fn nothing_is_sent_while_nothing_changes_and_little_when_little_does() {
     let mut scene = Scene::digits();
-    scene.append(&[Event::StudyFinished { reason: "enough".into() }, Event::RunnerStopped { reason: "finished".into(), ran_micros: 1, heard: None }]);
+    scene.append(&[
+        Event::StudyFinished { reason: "enough".into() },
+        Event::RunnerStopped { reason: "finished".into(), ran_micros: 1, heard: None, device_micros: 0 },
+    ]);
     scene.leave();
     let mut terminal = OnTerminal::watch(&scene);
     terminal.wait_for_text("study finished: enough");

@@ -91,7 +91,7 @@ impl Scene {
     }
 
     pub fn leave(&mut self) {
-        self.append(&[Event::RunnerStopped { reason: "stopped".into(), ran_micros: 31_000_000, heard: None }]);
+        self.append(&[Event::RunnerStopped { reason: "stopped".into(), ran_micros: 31_000_000, heard: None, device_micros: 0 }]);
         self.store.release(&self.lease.take().unwrap()).unwrap();
     }
 
@@ -106,7 +106,7 @@ impl Scene {
         }
         self.append(&[
             Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
-            Event::AttemptStarted { trial, attempt: AttemptNumber(0), slot: slot(), resume: None, until: None, rows_at_once: None },
+            Event::AttemptStarted { trial, attempt: AttemptNumber(0), slot: slot(), resume: None, until: None, rows_at_once: None, device_micros: 0 },
         ]);
     }
 
@@ -120,7 +120,7 @@ impl Scene {
     pub fn end(&mut self, number: u64, end: AttemptEnd, state: TrialState, value: Option<f64>, reason: Option<&str>) {
         let (trial, reason) = (TrialNumber(number), reason.map(str::to_owned));
         self.append(&[
-            Event::AttemptEnded { trial, attempt: AttemptNumber(0), end, reason: reason.clone() },
+            Event::AttemptEnded { trial, attempt: AttemptNumber(0), end, reason: reason.clone(), device_micros: None },
             Event::TrialFinished { trial, state, value, reason },
         ]);
     }
@@ -189,16 +189,16 @@ fn trials_as_json_have_the_contracts_shape_and_tell_nan_from_nothing() {
     let answer = scene.json(&["trials", "digits", "--sort", "number", "--json"]);
     assert_eq!((&answer["version"], &answer["study"]), (&json!(1), &json!("digits")));
     let expected = [
-        json!({"number": 0, "state": "complete", "value": 0.184_213, "last_value": 0.2, "last_step": 3,
+        json!({"number": 0, "state": "complete", "value": 0.184_213, "violation": null, "last_value": 0.2, "last_step": 3,
             "params": {"learning_rate": 3.162_277e-4, "model.num_layers": 2, "optim": "adamw"},
             "device": "cpu", "seconds": 5.0, "attempts": 1, "reason": null, "tags": [], "notes": []}),
-        json!({"number": 1, "state": "pruned", "value": null, "last_value": 1.5, "last_step": 1,
+        json!({"number": 1, "state": "pruned", "value": null, "violation": null, "last_value": 1.5, "last_step": 1,
             "params": {"learning_rate": 0.1, "model.num_layers": 8, "momentum": 0.9, "optim": "sgd"},
             "device": "cpu", "seconds": 2.0, "attempts": 1, "reason": "rank 2 of 2 at step 1; 1 goes on", "tags": [], "notes": []}),
-        json!({"number": 2, "state": "complete", "value": "NaN", "last_value": "NaN", "last_step": 1,
+        json!({"number": 2, "state": "complete", "value": "NaN", "violation": null, "last_value": "NaN", "last_step": 1,
             "params": {"learning_rate": 0.05, "model.num_layers": 1, "momentum": 0.9, "optim": "sgd"},
             "device": "cpu", "seconds": 2.0, "attempts": 1, "reason": null, "tags": [], "notes": []}),
-        json!({"number": 3, "state": "running", "value": null, "last_value": 0.7, "last_step": 1,
+        json!({"number": 3, "state": "running", "value": null, "violation": null, "last_value": 0.7, "last_step": 1,
             "params": {"learning_rate": 1e-3, "model.num_layers": 4, "optim": "adamw"},
             "device": "cpu", "seconds": 0.0, "attempts": 1, "reason": null, "tags": [], "notes": []}),
     ];

@@ -240,6 +240,7 @@ mod tests {
                 resume: Some((2, "x".into())),
                 until: None,
                 rows_at_once: None,
+                device_micros: 0,
             },
             Event::Reported { trial, attempt, step: 3, metrics },
         ]
@@ -292,7 +293,13 @@ mod tests {
     fn attempts_end_as_the_journal_says() {
         let mut journal = events(0, 0.1, 0.5);
         let reason = Some("exit code 1".to_owned());
-        journal.push(Event::AttemptEnded { trial: TrialNumber(0), attempt: AttemptNumber(0), end: AttemptEnd::Lost, reason: reason.clone() });
+        journal.push(Event::AttemptEnded {
+            trial: TrialNumber(0),
+            attempt: AttemptNumber(0),
+            end: AttemptEnd::Lost,
+            reason: reason.clone(),
+            device_micros: None,
+        });
         journal.push(Event::TrialQueued { trial: TrialNumber(0), until: None, reason: "lost".into() });
         let story = told(0, &journal);
         assert_eq!(story.attempts[0].resumed_from, Some(2));

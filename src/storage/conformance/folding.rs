@@ -90,11 +90,11 @@ fn assert_whole(reader: &dyn Storage, study: StudyId, view: &StudyView, journal:
     });
     assert_eq!(reader.running_since(study)?, (view.ran_micros, since.flatten()));
     let slots = journal.iter().fold(None, |now, (_, event)| match event {
-        Event::RunnerStarted { slots, .. } => Some(slots.len()),
-        Event::SlotsChanged { slots } => now.map(|_| slots.len()),
+        Event::RunnerStarted { slots, .. } => Some(slots),
+        Event::SlotsChanged { slots } => now.map(|_| slots),
         _ => now,
     });
-    assert_eq!(reader.used(study)?, Used::of(view, slots.unwrap_or(0)));
+    assert_eq!(reader.used(study)?, Used::of(view, slots.map_or(&[], Vec::as_slice)));
     let of_all = view.trials.iter().flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.clone())));
     assert_eq!(reader.checkpoints(study)?, of_all.collect::<Vec<_>>());
     Ok(())

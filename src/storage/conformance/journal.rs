@@ -68,7 +68,15 @@ pub(super) fn finished(trial: u64, state: TrialState, value: Option<f64>) -> Eve
 /// The start of an attempt on the processor.
 pub(super) fn started(trial: u64, attempt: u32) -> Event {
     let slot = Slot { index: 0, device: Device::Cpu };
-    Event::AttemptStarted { trial: TrialNumber(trial), attempt: AttemptNumber(attempt), slot, resume: None, until: None, rows_at_once: None }
+    Event::AttemptStarted {
+        trial: TrialNumber(trial),
+        attempt: AttemptNumber(attempt),
+        slot,
+        resume: None,
+        until: None,
+        rows_at_once: None,
+        device_micros: 0,
+    }
 }
 
 /// `length` events in any order that a fold takes: also such as no engine would write, about trials that do not exist.
@@ -89,7 +97,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
         0 => Event::RunnerStarted { pid: 7, host: "höst".to_owned(), slots: vec![Slot { index: 0, device: Device::Cpu }] },
         1 => {
             let heard = rng.random_bool(0.5).then(|| crate::time::Timestamp(1_700_000_000_000_000 + rng.random_range(0..9_000_000)));
-            Event::RunnerStopped { reason, ran_micros: rng.random_range(0..1_000_000), heard }
+            Event::RunnerStopped { reason, ran_micros: rng.random_range(0..1_000_000), heard, device_micros: rng.random_range(0..1_000) }
         }
         2..6 => {
             *trials += 1;
@@ -105,6 +113,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                 resume,
                 until,
                 rows_at_once: rng.random_bool(0.3).then_some(4),
+                device_micros: rng.random_range(0..1_000),
             }
         }
         8 => Event::AttemptLaunched { trial, attempt, pid: rng.random_range(1..99), pid_started: rng.random_range(0..1 << 50) },
@@ -112,7 +121,13 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
         14 => Event::Decided { trial, step, verdict: random_verdict(reason, rng) },
         15..17 => Event::CheckpointSaved { trial, step, path, bytes: rng.random_bool(0.5).then(|| rng.random_range(0..1 << 40)) },
         17 => Event::CheckpointDropped { trial, path },
-        18 => Event::AttemptEnded { trial, attempt, end: random_end(rng), reason: rng.random_bool(0.5).then_some(reason) },
+        18 => Event::AttemptEnded {
+            trial,
+            attempt,
+            end: random_end(rng),
+            reason: rng.random_bool(0.5).then_some(reason),
+            device_micros: rng.random_bool(0.7).then(|| rng.random_range(0..1_000)),
+        },
         19 => Event::TrialQueued { trial, until, reason },
         20 => Event::TrialPaused { trial, reason, hold: [None, Some(Hold::Trial), Some(Hold::Study)][rng.random_range(0..3)] },
         21 => {

@@ -120,10 +120,15 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
     let resume = Some((4, PathBuf::from("/runs/ü")));
     let end = AttemptEnd::Failed(FailureCause::Oom);
     store.append(&lease, Timestamp(2), &[created(0), created(1), started(0, 0)])?;
-    let start = |attempt, resume| Event::AttemptStarted { trial, attempt, slot: slot.clone(), resume, until: Some(9), rows_at_once: None };
+    let start =
+        |attempt, resume| Event::AttemptStarted { trial, attempt, slot: slot.clone(), resume, until: Some(9), rows_at_once: None, device_micros: 0 };
     store.append(&lease, Timestamp(3), &[start(first, None)])?;
     store.append(&lease, Timestamp(4), &[Event::AttemptLaunched { trial, attempt: first, pid: 77, pid_started: 1 << 40 }])?;
-    store.append(&lease, Timestamp(8), &[Event::AttemptEnded { trial, attempt: first, end: end.clone(), reason: Some("no memory".to_owned()) }])?;
+    store.append(
+        &lease,
+        Timestamp(8),
+        &[Event::AttemptEnded { trial, attempt: first, end: end.clone(), reason: Some("no memory".to_owned()), device_micros: None }],
+    )?;
     store.append(&lease, Timestamp(9), &[start(second, resume)])?;
     let stored = open().attempts(lease.study, Some(trial))?;
     let open_end = Attempt {
@@ -225,7 +230,7 @@ fn runners_time(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = held_study(&mut *store, Direction::Minimize)?;
     let start = || Event::RunnerStarted { pid: 1, host: "h".to_owned(), slots: Vec::new() };
-    let stop = |ran_micros| Event::RunnerStopped { reason: "done".to_owned(), ran_micros, heard: None };
+    let stop = |ran_micros| Event::RunnerStopped { reason: "done".to_owned(), ran_micros, heard: None, device_micros: 0 };
     assert_eq!(store.running_since(lease.study)?, (0, None));
     store.append(&lease, Timestamp(10), &[start()])?;
     assert_eq!(store.running_since(lease.study)?, (0, Some(Timestamp(10))));

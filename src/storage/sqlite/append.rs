@@ -98,7 +98,10 @@ impl<'a> Append<'a> {
                 self.execute(sql, params![self.study.0, to_json(lineage)?]).map(drop)?;
             }
             Event::RaceBegun { .. } | Event::RaceDropped { .. } | Event::RaceWon { .. } | Event::WinnerTested { .. } => self.race(event)?,
-            Event::RunnerStopped { reason, ran_micros, heard } => self.runner_stopped(reason, *ran_micros, *heard)?,
+            Event::RunnerStopped { reason, ran_micros, heard, device_micros } => {
+                self.use_devices(*device_micros)?;
+                self.runner_stopped(reason, *ran_micros, *heard)?;
+            }
             Event::StudyFinished { reason } => self.finish_study(Some(reason))?,
             Event::StudyReopened { .. } => self.finish_study(None)?,
             Event::StudyPaused { reason } => self.pause_study(Some(reason))?,
@@ -161,6 +164,13 @@ impl<'a> Append<'a> {
         Ok(())
     }
 
+    fn use_devices(&self, micros: i64) -> Result<(), Fault> {
+        if micros != 0 {
+            self.execute("UPDATE study SET busy_micros = busy_micros + ?2 WHERE id = ?1", params![self.study.0, micros])?;
+        }
+        Ok(())
+    }
+
     fn finish_study(&self, reason: Option<&str>) -> Result<(), Fault> {
         self.execute("UPDATE study SET finished_reason = ?2 WHERE id = ?1", params![self.study.0, reason])?;
         Ok(())
@@ -219,7 +229,8 @@ impl<'a> Append<'a> {
             return Ok(());
         };
         match event {
-            Event::AttemptStarted { attempt, slot, resume, until, .. } => {
+            Event::AttemptStarted { attempt, slot, resume, until, device_micros, .. } => {
+                self.use_devices(*device_micros)?;
                 let resume = resume.as_ref().map(|(step, path)| Ok::<_, Fault>((to_integer(*step)?, text(path)?))).transpose()?;
                 self.start(id, *attempt, slot, resume, until.map(to_integer).transpose()?)
             }
@@ -235,7 +246,10 @@ impl<'a> Append<'a> {
                 self.execute(sql, params![id, seq, to_integer(*step)?, text(path)?, self.now.0, bytes.map(to_integer).transpose()?]).map(drop)
             }
             Event::CheckpointDropped { path, .. } => self.drop_checkpoint(id, path),
-            Event::AttemptEnded { attempt, end, reason, .. } => self.end(id, *attempt, end, reason.as_deref()),
+            Event::AttemptEnded { attempt, end, reason, device_micros, .. } => {
+                let spent = self.end(id, *attempt, end, reason.as_deref())?;
+                self.use_devices(device_micros.unwrap_or(spent))
+            }
             Event::TrialQueued { until, reason, .. } => {
                 let sql = "UPDATE trial SET state = 'queued', until = ?2, hold = NULL, reason = ?3 WHERE id = ?1";
                 self.execute(sql, params![id, until.map(to_integer).transpose()?, reason])?;
@@ -344,7 +358,7 @@ impl<'a> Append<'a> {
         Ok(())
     }
 
-    fn end(&self, id: i64, attempt: AttemptNumber, end: &AttemptEnd, reason: Option<&str>) -> Result<(), Fault> {
+    fn end(&self, id: i64, attempt: AttemptNumber, end: &AttemptEnd, reason: Option<&str>) -> Result<i64, Fault> {
         let sql = "UPDATE attempt SET ended_at = ?3, outcome = ?4, reason = ?5 WHERE trial_id = ?1 AND attempt = ?2";
         self.execute(sql, params![id, attempt.0, self.now.0, to_json(end)?, reason])?;
         if matches!(end, AttemptEnd::Failed(_)) {
@@ -358,13 +372,11 @@ impl<'a> Append<'a> {
             }
             _ => Some(self.now.0),
         };
-        if let Some(ended) = ended {
-            let mut statement = self.connection.prepare_cached("SELECT max(?2 - coalesce(started_at, ?2), 0) FROM trial WHERE id = ?1")?;
-            let spent: i64 = statement.query_row(params![id, ended], |row| row.get(0))?;
-            self.execute("UPDATE trial SET busy_micros = busy_micros + ?2 WHERE id = ?1", params![id, spent])?;
-            self.execute("UPDATE study SET busy_micros = busy_micros + ?2 WHERE id = ?1", params![self.study.0, spent])?;
-        }
-        Ok(())
+        let Some(ended) = ended else { return Ok(0) };
+        let mut statement = self.connection.prepare_cached("SELECT max(?2 - coalesce(started_at, ?2), 0) FROM trial WHERE id = ?1")?;
+        let spent: i64 = statement.query_row(params![id, ended], |row| row.get(0))?;
+        self.execute("UPDATE trial SET busy_micros = busy_micros + ?2 WHERE id = ?1", params![id, spent])?;
+        Ok(spent)
     }
 
     /// A trial that goes on has neither a value nor an end.

@@ -9,7 +9,8 @@ use super::fault::Fault;
 use super::number::{from_integer, number_of, trial_ids};
 use super::read::require;
 use crate::checkpoint::Checkpoint;
-use crate::forecast::{RECENT, Tried, Used};
+use crate::device::Slot;
+use crate::forecast::{RECENT, Tried, Used, devices_of};
 use crate::storage::StudyId;
 use crate::time::Timestamp;
 use crate::trial::{TrialNumber, TrialState};
@@ -19,13 +20,28 @@ pub(super) fn used(connection: &Connection, study: StudyId) -> Result<Used, Faul
     require(connection, study)?;
     let (first, last) = trial_ids(study);
     let busy: i64 = connection.prepare_cached("SELECT busy_micros FROM study WHERE id = ?1")?.query_row([study.0], |row| row.get(0))?;
-    let mut statement =
-        connection.prepare_cached("SELECT started_at FROM trial WHERE study_id = ?1 AND state = 'running' AND started_at IS NOT NULL")?;
-    let running = statement.query_map([study.0], |row| row.get(0).map(Timestamp))?.collect::<Result<_, _>>()?;
-    let slots = connection
-        .prepare_cached("SELECT json_array_length(slots) FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1")?
-        .query_row([study.0], |row| row.get::<_, i64>(0))
+    // A device's time is told at each start and end there: the ends of the newest trials are looked at.
+    let mut statement = connection.prepare_cached(
+        "SELECT max(max(r.started_at),
+           coalesce((SELECT max(f.finished_at) FROM trial f WHERE f.id BETWEEN max(?2, ?3 - ?4 + 1) AND ?3 AND f.device = r.device), 0))
+         FROM trial r WHERE r.study_id = ?1 AND r.state = 'running' AND r.started_at IS NOT NULL AND r.device IS NOT NULL
+         GROUP BY r.device ORDER BY r.device",
+    )?;
+    let newest: Option<i64> =
+        connection.prepare_cached("SELECT max(id) FROM trial WHERE id BETWEEN ?1 AND ?2")?.query_row([first, last], |row| row.get(0))?;
+    let looked_at = i64::try_from(RECENT).unwrap_or(i64::MAX);
+    let told = statement.query_map([study.0, first, newest.unwrap_or(first), looked_at], |row| row.get(0).map(Timestamp))?;
+    let mut running: Vec<Timestamp> = told.collect::<Result<_, _>>()?;
+    running.sort_unstable();
+    let slots: Option<String> = connection
+        .prepare_cached("SELECT slots FROM runner WHERE study_id = ?1 ORDER BY seq DESC LIMIT 1")?
+        .query_row([study.0], |row| row.get(0))
         .optional()?;
+    let slots: Vec<Slot> = slots
+        .map(|slots| serde_json::from_str(&slots))
+        .transpose()
+        .map_err(|error| Fault::corrupt(format!("table `runner`, study {}, column `slots`", study.0), error.to_string()))?
+        .unwrap_or_default();
     let (measured, bytes, all) = connection
         .prepare_cached("SELECT count(bytes), coalesce(sum(bytes), 0), count(*) FROM checkpoint WHERE trial_id BETWEEN ?1 AND ?2")?
         .query_row([first, last], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))?;
@@ -34,7 +50,8 @@ pub(super) fn used(connection: &Connection, study: StudyId) -> Result<Used, Faul
         busy: micros(busy),
         running,
         recent: recent(connection, first, last)?,
-        slots: usize::try_from(slots.unwrap_or(0)).unwrap_or(0),
+        slots: slots.len(),
+        devices: devices_of(&slots),
         measured: (from_integer(measured, place)?, from_integer(bytes, place)?),
         unmeasured: from_integer(all - measured, place)?,
     })

@@ -104,7 +104,7 @@ impl Script {
         let slot = Slot { index: 0, device: Device::Cpu };
         let mut events = vec![
             Event::TrialCreated { trial, params: params(trial.0), origin: Origin::Sampled("random".into()) },
-            Event::AttemptStarted { trial, attempt, slot, resume: None, until: None, rows_at_once: None },
+            Event::AttemptStarted { trial, attempt, slot, resume: None, until: None, rows_at_once: None, device_micros: 0 },
         ];
         let mut end = (AttemptEnd::Completed, TrialState::Complete, Some(loss(trial.0, 9)), None);
         for step in 1..=9 {
@@ -123,7 +123,7 @@ impl Script {
             }
         }
         let (end, state, value, reason) = end;
-        events.push(Event::AttemptEnded { trial, attempt, end, reason: reason.clone() });
+        events.push(Event::AttemptEnded { trial, attempt, end, reason: reason.clone(), device_micros: None });
         events.push(Event::TrialFinished { trial, state, value, reason });
         events
     }

@@ -2,8 +2,9 @@
 
 use ratatui::crossterm::event::KeyCode;
 
+use super::prompt::Purpose;
 use super::{Command, Course, Overlay, Question, State};
-use crate::event::Request;
+use crate::event::{Request, Retried};
 use crate::params::Params;
 use crate::trial::TrialState;
 use crate::tui::form::Form;
@@ -61,6 +62,10 @@ impl State {
                 self.notice = Some(format!("asked for trial {trial} to be killed"));
                 Command::Ask(Request::Kill { trial })
             }
+            (KeyCode::Char('y' | 'Y'), Question::RetryFailed(_)) => {
+                self.notice = Some("asked for the failed trials to be tried again".to_owned());
+                Command::Ask(Request::Retry { trials: Retried::AllFailed })
+            }
             (KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc | KeyCode::Enter, _) => Command::Redraw,
             _ => {
                 // Neither yes nor no: it is asked still.
@@ -109,6 +114,30 @@ impl State {
         }
         self.notice = Some("asked for the study to be paused: running trials save a checkpoint and leave; P again lets it go on".to_owned());
         Command::Ask(Request::PauseStudy)
+    }
+
+    pub(super) fn retry(&mut self) -> Command {
+        match self.subject_trial().map(|trial| (trial.number, trial.state)) {
+            Some((trial, TrialState::Failed)) => {
+                self.notice = Some(format!("asked for trial {trial} to be tried again"));
+                Command::Ask(Request::Retry { trials: Retried::One(trial) })
+            }
+            _ => match self.seen.summary.counts.failed {
+                0 => self.note("no trial has failed"),
+                failed => self.question(Question::RetryFailed(failed)),
+            },
+        }
+    }
+
+    pub(super) fn continue_trial(&mut self) -> Command {
+        let instead = match self.subject_trial().map(|trial| (trial.number, trial.state)) {
+            None => "there is no trial to continue".to_owned(),
+            Some((trial, TrialState::Complete | TrialState::Pruned)) => return self.prompt(Purpose::Continue, Some(trial), ""),
+            Some((trial, TrialState::Failed)) => format!("trial {trial} failed: R tries it again"),
+            Some((trial, TrialState::Paused)) => format!("trial {trial} is paused: p lets it go on"),
+            Some((trial, state)) => format!("trial {trial} has not ended, it is {}", state.as_str()),
+        };
+        self.note(instead)
     }
 
     pub(super) fn open_form(&mut self) -> Command {

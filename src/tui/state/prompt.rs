@@ -1,12 +1,14 @@
 //! Lines to be typed: the filter, searches, notes and tags; what typing, Enter and Esc do to each.
 
-use super::{Command, Overlay, State};
+use super::{Command, Overlay, State, budget_line, device_controls};
 use crate::event::{Request, TAG_RULE, is_tag};
 use crate::query::Filter;
+use crate::reporters::wording::extension;
 use crate::study::StudySpec;
 use crate::trial::TrialNumber;
 use crate::tui::keys::Screen;
 use crate::tui::line::LineEdit;
+use crate::tui::snapshot::Snapshot;
 
 /// What a line is typed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,10 +19,18 @@ pub enum Purpose {
     LogSearch,
     /// Which entries of the journal are shown.
     JournalSearch,
-    /// A note on a trial.
+    /// A note on a trial or the study.
     Note,
-    /// A tag of a trial.
+    /// A tag of a trial or the study.
     Tag,
+    /// What is added to the budget.
+    Extend,
+    /// The step to which a trial goes on.
+    Continue,
+    /// A device to pause, or to use again.
+    Device,
+    /// How many trials run on a device.
+    Slots,
 }
 
 /// A line that is being typed.
@@ -45,8 +55,14 @@ impl Prompt {
             (Purpose::Filter, _) => "filter".to_owned(),
             (Purpose::LogSearch, _) => "search the log".to_owned(),
             (Purpose::JournalSearch, _) => "search".to_owned(),
-            (Purpose::Note, trial) => format!("note on trial {}", trial.unwrap_or_default()),
-            (Purpose::Tag, trial) => format!("tag trial {}", trial.unwrap_or_default()),
+            (Purpose::Note, Some(trial)) => format!("note on trial {trial}"),
+            (Purpose::Note, None) => "note on the study".to_owned(),
+            (Purpose::Tag, Some(trial)) => format!("tag trial {trial}"),
+            (Purpose::Tag, None) => "tag the study".to_owned(),
+            (Purpose::Extend, _) => "raise the budget by".to_owned(),
+            (Purpose::Continue, trial) => format!("let trial {} go on to step", trial.unwrap_or_default()),
+            (Purpose::Device, _) => "pause or use device".to_owned(),
+            (Purpose::Slots, _) => "device and slots".to_owned(),
         }
     }
 
@@ -58,6 +74,10 @@ impl Prompt {
             Purpose::JournalSearch => "text or the number of a trial; Enter keeps, Esc undoes",
             Purpose::Note => "Enter writes it into the store",
             Purpose::Tag => "one word; Enter sets it, or takes it off if it is there",
+            Purpose::Extend => budget_line::HINT,
+            Purpose::Continue => "a step behind its last one; Enter lets it go on from its checkpoint",
+            Purpose::Device => "Enter pauses it, or uses it again if it is paused",
+            Purpose::Slots => device_controls::SLOTS_HINT,
         }
     }
 }
@@ -76,7 +96,13 @@ impl State {
         let Some(trial) = self.subject() else {
             return self.note("there is no trial yet");
         };
-        self.overlay = Some(Overlay::Prompt(Prompt { purpose, trial: Some(trial), line: LineEdit::default(), problem: None, before: String::new() }));
+        self.prompt(purpose, Some(trial), "")
+    }
+
+    /// A line to be typed, which begins with `text`.
+    pub(super) fn prompt(&mut self, purpose: Purpose, trial: Option<TrialNumber>, text: &str) -> Command {
+        let line = LineEdit::new(text.to_owned());
+        self.overlay = Some(Overlay::Prompt(Prompt { purpose, trial, line, problem: None, before: String::new() }));
         Command::Redraw
     }
 
@@ -88,7 +114,7 @@ impl State {
         let text = prompt.line.text().trim().to_owned();
         prompt.problem = None;
         // One that is there may be taken off, whatever it looks like.
-        let there = |trial: TrialNumber| self.seen.trial(trial).is_some_and(|trial| trial.tags.contains(&text));
+        let there = has_tag(&self.seen, prompt.trial, &text);
         match prompt.purpose {
             Purpose::Filter => match Filter::parse_with(&text, &self.seen.summary.spec, &self.seen.metrics) {
                 Ok(filter) => {
@@ -99,10 +125,11 @@ impl State {
                 Err(error) => prompt.problem = Some(error.to_string()),
             },
             Purpose::JournalSearch => self.journal.text = text,
-            Purpose::Tag if !text.is_empty() && !is_tag(&text) && !prompt.trial.is_some_and(there) => {
+            Purpose::Tag if !text.is_empty() && !is_tag(&text) && !there => {
                 prompt.problem = Some(format!("no tag: tags are {TAG_RULE}"));
             }
-            Purpose::LogSearch | Purpose::Note | Purpose::Tag => {}
+            Purpose::Extend => prompt.problem = budget_line::extension(&text).err(),
+            Purpose::LogSearch | Purpose::Note | Purpose::Tag | Purpose::Continue | Purpose::Device | Purpose::Slots => {}
         }
     }
 
@@ -115,7 +142,7 @@ impl State {
                 self.set_filter(before);
             }
             Purpose::JournalSearch => self.journal.text = prompt.before,
-            Purpose::LogSearch | Purpose::Note | Purpose::Tag => {}
+            Purpose::LogSearch | Purpose::Note | Purpose::Tag | Purpose::Extend | Purpose::Continue | Purpose::Device | Purpose::Slots => {}
         }
     }
 
@@ -123,7 +150,7 @@ impl State {
     pub(super) fn submit(&mut self, prompt: Prompt) -> Command {
         let text = prompt.line.text().trim().to_owned();
         match (prompt.purpose, prompt.trial) {
-            (Purpose::Filter | Purpose::Tag, _) if prompt.problem.is_some() => {
+            (Purpose::Filter | Purpose::Tag | Purpose::Extend, _) if prompt.problem.is_some() => {
                 self.overlay = Some(Overlay::Prompt(prompt));
                 Command::Redraw
             }
@@ -140,19 +167,59 @@ impl State {
                 self.trial.found = usize::MAX;
                 if self.trial.text.is_empty() { Command::Redraw } else { self.next_match(false) }
             }
-            (Purpose::Note | Purpose::Tag, None) => Command::Ignore,
-            (Purpose::Note | Purpose::Tag, Some(_)) if text.is_empty() => Command::Redraw,
-            (Purpose::Note, Some(trial)) => {
-                self.notice = Some(format!("noted on trial {trial}"));
-                Command::Ask(Request::Note { trial: Some(trial), text })
+            (_, _) if text.is_empty() => Command::Redraw,
+            (Purpose::Note, trial) => {
+                self.notice = Some(format!("noted on {}", named(trial)));
+                Command::Ask(Request::Note { trial, text })
             }
-            (Purpose::Tag, Some(trial)) => {
-                let present = !self.seen.trial(trial).is_some_and(|trial| trial.tags.contains(&text));
-                self.notice =
-                    Some(if present { format!("trial {trial} is tagged `{text}`") } else { format!("trial {trial} is no longer tagged `{text}`") });
-                Command::Ask(Request::Tag { trial: Some(trial), tag: text, present })
+            (Purpose::Tag, trial) => {
+                let (present, whose) = (!has_tag(&self.seen, trial, &text), named(trial));
+                self.notice = Some(if present { format!("{whose} is tagged `{text}`") } else { format!("{whose} is no longer tagged `{text}`") });
+                Command::Ask(Request::Tag { trial, tag: text, present })
             }
+            (Purpose::Extend, _) => {
+                let by = budget_line::extension(&text).unwrap_or_default();
+                self.notice = Some(format!("asked for the budget to be raised by {}", extension(by)));
+                Command::Ask(Request::Extend { by })
+            }
+            (Purpose::Continue, None) => Command::Ignore,
+            (Purpose::Continue, Some(trial)) => match text.parse() {
+                Ok(until) => {
+                    self.notice = Some(format!("asked for trial {trial} to go on to step {until}"));
+                    Command::Ask(Request::Continue { trial, until })
+                }
+                Err(_) => self.mend(prompt, format!("`{text}` is no step: a whole number")),
+            },
+            (Purpose::Device, _) => match self.device_of(&text) {
+                Ok(device) => self.turn_device(device),
+                Err(problem) => self.mend(prompt, problem),
+            },
+            (Purpose::Slots, _) => match self.slots_of(&text) {
+                Ok((device, slots)) => {
+                    self.notice = Some(format!("asked for {slots} trials at a time on {device}"));
+                    Command::Ask(Request::ResumeDevice { device, slots: Some(slots) })
+                }
+                Err(problem) => self.mend(prompt, problem),
+            },
         }
+    }
+
+    /// The line stays, with what is wrong with it.
+    fn mend(&mut self, prompt: Prompt, problem: String) -> Command {
+        self.overlay = Some(Overlay::Prompt(Prompt { problem: Some(problem), ..prompt }));
+        Command::Redraw
+    }
+}
+
+fn named(trial: Option<TrialNumber>) -> String {
+    trial.map_or_else(|| "the study".to_owned(), |trial| format!("trial {trial}"))
+}
+
+/// Whether a trial, or the study, has a tag of its user's.
+fn has_tag(seen: &Snapshot, trial: Option<TrialNumber>, tag: &String) -> bool {
+    match trial {
+        Some(trial) => seen.trial(trial).is_some_and(|trial| trial.tags.contains(tag)),
+        None => seen.summary.tags.contains(tag),
     }
 }
 

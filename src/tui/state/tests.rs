@@ -3,8 +3,10 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::*;
-use crate::event::AttemptEnd;
-use crate::trial::TrialState;
+use crate::device::{Device, Slot};
+use crate::event::{AttemptEnd, Event, Retried};
+use crate::study::Extension;
+use crate::trial::{AttemptNumber, TrialState};
 use crate::tui::columns::ColumnKey;
 use crate::tui::tests::{Script, Shown, mixed};
 
@@ -309,4 +311,66 @@ fn keys_on_an_empty_study_do_no_harm() {
         shown.frame();
     }
     assert_eq!(shown.state.list.trial(), None);
+}
+
+#[test]
+fn failed_trials_are_tried_again_alone_or_all_together_after_a_question() {
+    let mut shown = shown();
+    select(&mut shown, 3);
+    assert_eq!(press(&mut shown, "R"), Command::Ask(Request::Retry { trials: Retried::One(TrialNumber(3)) }));
+    select(&mut shown, 0);
+    press(&mut shown, "R");
+    assert_eq!(shown.state.overlay, Some(Overlay::Question(Question::RetryFailed(1))));
+    assert_eq!(press(&mut shown, "y"), Command::Ask(Request::Retry { trials: Retried::AllFailed }));
+}
+
+#[test]
+fn a_trial_that_has_ended_is_continued_to_a_step_that_is_typed() {
+    let mut shown = shown();
+    select(&mut shown, 0);
+    press(&mut shown, "Cx\n");
+    assert!(matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.as_deref() == Some("`x` is no step: a whole number")));
+    press(&mut shown, "\u{1b}");
+    assert_eq!(press(&mut shown, "C20\n"), Command::Ask(Request::Continue { trial: TrialNumber(0), until: 20 }));
+    select(&mut shown, 5);
+    assert_eq!((press(&mut shown, "C"), &shown.state.overlay), (Command::Redraw, &None));
+    assert_eq!(shown.state.notice.as_deref(), Some("trial 5 has not ended, it is running"));
+}
+
+#[test]
+fn the_budget_is_raised_and_the_study_noted_and_tagged_on_every_screen() {
+    let mut shown = shown();
+    for screen in ["1", "4", "5", "6"] {
+        press(&mut shown, screen);
+        let by = Extension { trials: 50, time: std::time::Duration::from_secs(7200), ..Extension::default() };
+        assert_eq!(press(&mut shown, "E+50 +2h\n"), Command::Ask(Request::Extend { by }));
+        assert_eq!(press(&mut shown, "Alooks good\n"), Command::Ask(Request::Note { trial: None, text: "looks good".into() }));
+        assert_eq!(press(&mut shown, "Tbaseline\n"), Command::Ask(Request::Tag { trial: None, tag: "baseline".into(), present: true }));
+    }
+    press(&mut shown, "Esoon");
+    assert!(matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.is_some()));
+    assert_eq!(press(&mut shown, "\n"), Command::Redraw, "what is not understood is not asked for");
+}
+
+#[test]
+fn a_device_is_paused_used_again_and_given_another_number_of_slots() {
+    let mut shown = shown();
+    press(&mut shown, "5");
+    assert_eq!(press(&mut shown, "p"), Command::Ask(Request::PauseDevice { device: Device::Cpu }));
+    shown.script.append(&[Event::DevicePaused { device: Device::Cpu }]);
+    assert_eq!(press(&mut shown, "rp"), Command::Ask(Request::ResumeDevice { device: Device::Cpu, slots: None }));
+    assert_eq!(press(&mut shown, "n3\n"), Command::Ask(Request::ResumeDevice { device: Device::Cpu, slots: Some(3) }));
+    press(&mut shown, "n0\n");
+    assert!(matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.problem.as_deref() == Some("`0` is no number from 1 to 1024")));
+    press(&mut shown, "\u{1b}");
+    // With several devices it is said which one.
+    let slot = Slot { index: 1, device: Device::Sim(1) };
+    let (trial, attempt) = (TrialNumber(6), AttemptNumber(0));
+    shown.script.append(&[Event::AttemptStarted { trial, attempt, slot, resume: None, until: None, rows_at_once: None, device_micros: 0 }]);
+    press(&mut shown, "rp");
+    assert!(matches!(&shown.state.overlay, Some(Overlay::Prompt(prompt)) if prompt.line.text() == "cpu"));
+    for _ in 0..3 {
+        shown.state.press(key(KeyCode::Backspace));
+    }
+    assert_eq!(press(&mut shown, "sim:1\n"), Command::Ask(Request::PauseDevice { device: Device::Sim(1) }));
 }

@@ -24,7 +24,7 @@ fn events_of(number: u64) -> Vec<Event> {
     let attempt = AttemptNumber(0);
     let mut events = vec![
         Event::TrialCreated { trial, params, origin: Origin::Sampled("random".into()) },
-        Event::AttemptStarted { trial, attempt, slot: slot(), resume: None, until: None, rows_at_once: None },
+        Event::AttemptStarted { trial, attempt, slot: slot(), resume: None, until: None, rows_at_once: None, device_micros: 0 },
     ];
     for step in 1..=3_u32 {
         let loss = value + 1.0 / f64::from(step);
@@ -35,7 +35,7 @@ fn events_of(number: u64) -> Vec<Event> {
         0 => (AttemptEnd::Stopped, TrialState::Pruned, None, Some("rank 9 of 12 at step 3; 4 go on".to_owned())),
         _ => (AttemptEnd::Completed, TrialState::Complete, Some(value + 1.0 / 3.0), None),
     };
-    events.push(Event::AttemptEnded { trial, attempt, end, reason: reason.clone() });
+    events.push(Event::AttemptEnded { trial, attempt, end, reason: reason.clone(), device_micros: None });
     events.push(Event::TrialFinished { trial, state, value, reason });
     events
 }

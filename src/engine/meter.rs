@@ -1,0 +1,82 @@
+//! The time of devices: a device is used while at least one of its slots is busy, and counts once however many are.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::device::Device;
+use crate::time::Timestamp;
+
+/// Counts it. What has passed on a device is told at each start and each end of an attempt there, so that the sum of what
+/// was told, and what has passed since, is exact at every moment, also for whoever reads no more than the journal.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Meter {
+    used: BTreeMap<Device, Use>,
+}
+
+#[derive(Clone, Debug)]
+struct Use {
+    /// Attempts that run there.
+    attempts: usize,
+    /// Up to when its time was told.
+    told: Timestamp,
+}
+
+impl Meter {
+    /// An attempt starts: microseconds of its device to be told.
+    pub fn start(&mut self, device: &Device, at: Timestamp) -> i64 {
+        let usage = self.used.entry(device.clone()).or_insert(Use { attempts: 0, told: at });
+        let passed = usage.tell(at);
+        usage.attempts += 1;
+        passed
+    }
+
+    /// An attempt has ended: microseconds of its device to be told.
+    pub fn end(&mut self, device: &Device, at: Timestamp) -> i64 {
+        let Some(usage) = self.used.get_mut(device) else { return 0 };
+        let passed = usage.tell(at);
+        usage.attempts = usage.attempts.saturating_sub(1);
+        passed
+    }
+
+    /// Time of all devices that was not told up to a moment.
+    pub fn untold(&self, at: Timestamp) -> Duration {
+        self.used.values().filter(|usage| usage.attempts > 0).fold(Duration::ZERO, |sum, usage| sum.saturating_add(at.since(usage.told)))
+    }
+
+    /// Devices that are used now.
+    pub fn devices(&self) -> usize {
+        self.used.values().filter(|usage| usage.attempts > 0).count()
+    }
+}
+
+impl Use {
+    fn tell(&mut self, at: Timestamp) -> i64 {
+        let passed = if self.attempts > 0 { at.since(self.told) } else { Duration::ZERO };
+        self.told = at;
+        i64::try_from(passed.as_micros()).unwrap_or(i64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_counts_once_however_many_of_its_slots_are_busy() {
+        let mut meter = Meter::default();
+        let (one, other) = (Device::Sim(0), Device::Sim(1));
+        let told: Vec<i64> = vec![
+            meter.start(&one, Timestamp(0)),
+            meter.start(&one, Timestamp(10)),
+            meter.start(&other, Timestamp(20)),
+            meter.end(&one, Timestamp(50)),
+            meter.end(&other, Timestamp(60)),
+        ];
+        assert_eq!(told, [0, 10, 0, 40, 40]);
+        assert_eq!((meter.untold(Timestamp(75)), meter.devices()), (Duration::from_micros(25), 1));
+        assert_eq!(meter.end(&one, Timestamp(80)), 30);
+        // 0 to 80 of the first, 20 to 60 of the second.
+        assert_eq!((meter.untold(Timestamp(99)), told.iter().sum::<i64>() + 30), (Duration::ZERO, 120));
+        assert_eq!((meter.start(&one, Timestamp(100)), meter.end(&one, Timestamp(107))), (0, 7), "what was idle does not count");
+    }
+}

@@ -1,0 +1,66 @@
+//! Keys of the devices screen: a device is paused or used again, and another number of trials runs on it.
+
+use super::prompt::Purpose;
+use super::{Command, State};
+use crate::device::Device;
+use crate::event::Request;
+use crate::tui::picture::Subject;
+
+/// What may be typed about a device and its slots.
+pub(super) const SLOTS_HINT: &str = "a device and how many trials at a time: cuda:0 2; Enter asks for it, until this run ends";
+
+impl State {
+    /// The devices that the study runs on, as the screen shows them.
+    fn devices(&self) -> &[Device] {
+        let picture = self.seen.picture.as_ref().filter(|picture| picture.order.subject == Subject::Devices);
+        picture.map_or(&[], |picture| &picture.devices)
+    }
+
+    pub(super) fn pause_device(&mut self) -> Command {
+        match self.devices() {
+            [] => self.note("the study runs on no device now"),
+            [only] => {
+                let only = only.clone();
+                self.turn_device(only)
+            }
+            [first, ..] => {
+                let first = first.to_string();
+                self.prompt(Purpose::Device, None, &first)
+            }
+        }
+    }
+
+    pub(super) fn ask_for_slots(&mut self) -> Command {
+        match self.devices().first().map(|device| format!("{device} ")) {
+            None => self.note("the study runs on no device now"),
+            Some(first) => self.prompt(Purpose::Slots, None, &first),
+        }
+    }
+
+    /// Pauses a device that is used, and uses one that is paused.
+    pub(super) fn turn_device(&mut self, device: Device) -> Command {
+        if self.seen.summary.paused_devices.contains(&device) {
+            self.notice = Some(format!("asked for {device} to be used again"));
+            return Command::Ask(Request::ResumeDevice { device, slots: None });
+        }
+        self.notice = Some(format!("asked for {device} to be paused: its trials save, leave and go on elsewhere; p again uses it"));
+        Command::Ask(Request::PauseDevice { device })
+    }
+
+    /// The device that is meant, one of the screen's.
+    pub(super) fn device_of(&self, text: &str) -> Result<Device, String> {
+        let device: Device = text.parse().map_err(|error: crate::device::UnknownDevice| error.to_string())?;
+        if self.devices().contains(&device) {
+            return Ok(device);
+        }
+        let names: Vec<String> = self.devices().iter().map(ToString::to_string).collect();
+        Err(format!("the study does not run on {device}: it runs on {}", names.join(", ")))
+    }
+
+    /// A device, and how many trials at a time.
+    pub(super) fn slots_of(&self, text: &str) -> Result<(Device, u32), String> {
+        let (device, slots) = text.rsplit_once(char::is_whitespace).ok_or("say how many trials at a time behind the device")?;
+        let slots = slots.parse().ok().filter(|slots| (1..=1024).contains(slots)).ok_or_else(|| format!("`{slots}` is no number from 1 to 1024"))?;
+        Ok((self.device_of(device.trim())?, slots))
+    }
+}
