@@ -223,9 +223,9 @@ fn unreadable_json_is_told_with_its_table_and_row() {
     store.reader.connection.execute("UPDATE event SET body = '{\"type\":\"from the future\"}' WHERE seq = 7", []).unwrap();
     let error = store.events_after(lease.study, Seq(0), 100).unwrap_err();
     assert!(matches!(&error, StorageError::Corrupt { place, .. } if place == "table `event`, seq 7, column `body`"), "{error:?}");
-    store.reader.connection.execute("UPDATE trial SET origin = '{}' WHERE number = 1", []).unwrap();
+    store.reader.connection.execute("UPDATE trial SET origin = '{}' WHERE number = 0", []).unwrap();
     let error = store.view(lease.study).unwrap_err();
-    assert!(matches!(&error, StorageError::Corrupt { place, .. } if place == "table `trial`, id 1000000001, column `origin`"), "{error:?}");
+    assert!(matches!(&error, StorageError::Corrupt { place, .. } if place == "table `trial`, id 1000000000, column `origin`"), "{error:?}");
 }
 
 #[test]
