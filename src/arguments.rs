@@ -13,6 +13,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod training;
+mod tuning;
 
 pub use data::{Clean, DATA_ARGUMENTS, DataArguments};
 pub use model::{Activation, DECODER_TYPES, ENCODER_TYPES, FromScratch, ModelArguments, Pooling, TokenizerArguments, TokenizerKind, TokenizerSource};
@@ -26,3 +27,4 @@ pub use schedule::{Ramp, Schedule, ScheduleArguments};
 pub(crate) use table::nearest;
 pub use table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, check_key, check_values, table_schema};
 pub use training::{ARGUMENTS, EvalStrategy, LoggingStrategy, Optim, SamplingStrategy, TRAINER_TASKS, TaskKind, TrainerArguments, TrainerTask};
+pub use tuning::ClassWeights;

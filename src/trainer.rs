@@ -4,12 +4,14 @@
 //! comes through [`Host`]. Everything random is keyed by (seed, name, counters), so a run that is interrupted at any optimiser step and
 //! resumed equals one that never was, bit for bit on the CPU.
 
+mod adapters;
 mod batch;
 mod checkpoint;
 mod classification;
 mod corpus;
 mod course;
 mod decoder;
+mod descent;
 mod device;
 mod dice;
 mod durable;
@@ -17,6 +19,7 @@ mod encoder;
 mod error;
 mod evaluation;
 mod families;
+mod features;
 mod findings;
 mod fused;
 mod generation;
@@ -43,6 +46,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 mod training;
+mod tuning;
 mod vocabulary;
 mod weights;
 
@@ -64,6 +68,7 @@ pub use preparation::prepare;
 pub use prepared::{PreparedData, Split};
 pub use probe::probe;
 pub use training::train;
+pub use tuning::fits;
 
 /// What a training run needs from the process it runs in.
 pub trait Host {

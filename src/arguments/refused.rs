@@ -50,6 +50,49 @@ const SAID_ELSEWHERE: &[(&str, &str)] = &[
     ("do_predict", "`hpsearch predict` does it after the search"),
 ];
 
+/// Arguments that mean nothing here, with the reason.
+const WITHOUT_MEANING: &[(&str, &str)] = &[
+    ("gradient_checkpointing_kwargs", "computing layers again takes no settings"),
+    ("use_peft", "`lora_r` above 0 asks for adapters"),
+    ("modules_to_save", "the head is trained whole beside LoRA adapters"),
+    ("dataloader_num_workers", "data is tokenised once and mapped into memory: nothing has to be loaded ahead"),
+    ("dataloader_pin_memory", "data is tokenised once and mapped into memory"),
+    ("dataloader_prefetch_factor", "data is tokenised once and mapped into memory: nothing has to be loaded ahead"),
+    ("dataloader_persistent_workers", "data is tokenised once and mapped into memory: nothing has to be loaded ahead"),
+    ("length_column_name", "the lengths of tokenised rows are known"),
+    ("remove_unused_columns", "`[data] text` and `label` name the columns that are read"),
+    ("label_names", "`[data] label` names the column of labels"),
+    ("ignore_data_skip", "going on from a checkpoint takes no time, and is exact"),
+    ("past_index", "no model here hands anything from one batch to the next"),
+    ("eval_accumulation_steps", "evaluations keep no predictions"),
+    ("batch_eval_metrics", "evaluations keep no predictions"),
+    ("include_for_metrics", "a task's metrics are its own: `hpsearch list tasks`"),
+    ("prediction_loss_only", "a task's metrics are its own: `hpsearch list tasks`"),
+    ("torch_empty_cache_steps", "memory is used again from step to step"),
+    ("torch_compile", "operations are fused already"),
+    ("torch_compile_backend", "operations are fused already"),
+    ("torch_compile_mode", "operations are fused already"),
+    ("use_liger_kernel", "operations are fused already"),
+    ("use_ipex", "operations are fused already"),
+    ("jit_mode_eval", "operations are fused already"),
+    ("deepspeed", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
+    ("fsdp", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
+    ("fsdp_config", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
+    ("ddp_backend", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
+    ("local_rank", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
+    ("parallelism_config", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
+    ("accelerator_config", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
+    ("average_tokens_across_devices", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
+    ("logging_nan_inf_filter", "a loss that is not finite ends the trial, with the first layer that is to blame"),
+    ("disable_tqdm", "`--plain` draws nothing"),
+    ("log_level", "`-q` and `-v` say how much is told"),
+    ("skip_memory_metrics", "`hpsearch watch` shows memory, and measuring it costs nothing"),
+    ("debug", "`hpsearch train --overfit-one-batch` looks for mistakes"),
+    ("adafactor", "`optim` names the optimiser"),
+    ("cache_dir", "`model` names a directory"),
+    ("model_revision", "`model` names a directory"),
+];
+
 /// Arguments that may come; until then they are refused.
 const NOT_YET: &[&str] = &[
     "fp16",
@@ -58,60 +101,22 @@ const NOT_YET: &[&str] = &[
     "fp16_full_eval",
     "bf16_full_eval",
     "half_precision_backend",
-    "deepspeed",
-    "fsdp",
-    "fsdp_config",
-    "torch_compile",
-    "torch_compile_backend",
-    "torch_compile_mode",
     "push_to_hub",
     "hub_model_id",
     "hub_strategy",
     "hub_token",
-    "gradient_checkpointing",
-    "gradient_checkpointing_kwargs",
-    "length_column_name",
     "neftune_noise_alpha",
     "optim_args",
-    "optim_target_modules",
-    "parallelism_config",
-    "accelerator_config",
-    "ddp_backend",
-    "local_rank",
-    "use_liger_kernel",
-    "dataloader_num_workers",
-    "dataloader_pin_memory",
-    "eval_accumulation_steps",
-    "include_for_metrics",
     "include_num_input_tokens_seen",
-    "logging_nan_inf_filter",
-    "log_level",
-    "label_names",
-    "remove_unused_columns",
-    "past_index",
-    "debug",
-    "ignore_data_skip",
-    "torch_empty_cache_steps",
-    "batch_eval_metrics",
-    "use_ipex",
-    "jit_mode_eval",
-    "average_tokens_across_devices",
-    "prediction_loss_only",
-    "disable_tqdm",
-    "skip_memory_metrics",
-    "adafactor",
-    "cache_dir",
-    "model_revision",
-    "use_peft",
-    "lora_r",
-    "lora_alpha",
-    "lora_dropout",
 ];
 
 /// Why `key` is not taken, if it is an argument of Hugging Face's trainer that is known and refused.
 pub(super) fn problem(key: &str) -> Option<ArgumentProblem> {
     if let Some((_, instead)) = SAID_ELSEWHERE.iter().find(|(name, _)| *name == key) {
         return Some(ArgumentProblem::new(key, format!("`{key}` is not a trainer argument here")).with_help(*instead));
+    }
+    if let Some((_, reason)) = WITHOUT_MEANING.iter().find(|(name, _)| *name == key) {
+        return Some(ArgumentProblem::new(key, format!("`{key}` means nothing here")).with_help(format!("leave it out: {reason}")));
     }
     NOT_YET
         .contains(&key)

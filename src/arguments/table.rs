@@ -6,8 +6,8 @@ use std::ops::{Bound, RangeBounds};
 
 use serde_json::{Map, Value, json};
 
-use super::refused;
 use super::training::{ARGUMENTS, TaskKind};
+use super::{refused, tuning};
 
 /// One argument a user may set: its name, what values it takes, and what it means.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +51,10 @@ pub enum ArgumentKind {
     Flag,
     /// Any text.
     Text,
+    /// Names: a list, or one text with commas between them.
+    Names,
+    /// What each label's rows weigh: `"balanced"`, a list of numbers above 0, the same in one text with commas, or `"none"`.
+    Weights,
 }
 
 /// What an argument is when it is not given.
@@ -137,6 +141,8 @@ impl fmt::Display for ArgumentKind {
             Self::Choice(choices) => write!(f, "one of {}", quoted(choices)),
             Self::Flag => write!(f, "true or false"),
             Self::Text => write!(f, "text"),
+            Self::Names => write!(f, "a name or a list of names"),
+            Self::Weights => write!(f, "\"balanced\", or a list of numbers above 0"),
         }
     }
 }
@@ -175,6 +181,8 @@ impl ArgumentKind {
             },
             Self::Flag => value.is_boolean().then(|| value.clone()).ok_or_else(wrong),
             Self::Text => value.is_string().then(|| value.clone()).ok_or_else(wrong),
+            Self::Names => tuning::names(value).ok_or_else(wrong),
+            Self::Weights => tuning::weights(value).ok_or_else(wrong),
         }
     }
 
@@ -213,6 +221,14 @@ impl ArgumentKind {
             Self::Choice(choices) => put("enum", json!(choices)),
             Self::Flag => put("type", json!("boolean")),
             Self::Text => put("type", json!("string")),
+            Self::Names => {
+                put("type", json!(["string", "array"]));
+                put("items", json!({"type": "string"}));
+            }
+            Self::Weights => {
+                put("type", json!(["string", "array"]));
+                put("items", json!({"type": "number", "exclusiveMinimum": 0}));
+            }
         }
         Value::Object(schema)
     }

@@ -198,3 +198,48 @@ fn a_model_of_another_kind_than_the_task_needs_is_refused_with_those_that_fit() 
     assert!(problem(json!({"model.model_type": "bert", "model.pooling": "mean"})).contains("by their first token"));
     assert!(problem(json!({"task": "text-regression", "label_smoothing_factor": 0.1})).contains("means nothing to `text-regression`"));
 }
+
+#[test]
+fn names_and_weights_are_lists_or_texts_with_commas_so_that_they_can_be_searched() {
+    let resolved = |values: Value| TrainerArguments::resolve(&map(values)).unwrap();
+    let one = resolved(json!({"freeze": "embeddings, layers.0-3", "class_weights": "1, 2.5"}));
+    assert_eq!(one, resolved(json!({"freeze": ["embeddings", "layers.0-3"], "class_weight": [1, 2.5]})));
+    assert_eq!(one.class_weights, Some(ClassWeights::Given(vec![1.0, 2.5])));
+    let none = resolved(json!({"freeze": "", "class_weights": "none", "lora_target_modules": []}));
+    assert_eq!((none.freeze.len(), none.class_weights, none.lora_target_modules.len()), (0, None, 0));
+    assert_eq!(resolved(json!({"class_weights": "balanced"})).class_weights, Some(ClassWeights::Balanced));
+    assert_eq!(check_values("class_weights", &[json!("balancd"), json!([1, 0]), json!([]), json!(3)]).len(), 4);
+    assert_eq!(check_values("freeze", &[json!(3), json!([1])]).len(), 2);
+    assert!(check_values("lora_r", &[json!(0), json!(8)]).is_empty());
+}
+
+#[test]
+fn how_a_model_is_tuned_survives_being_stored_and_given_again() {
+    let arguments = TrainerArguments::resolve(&map(json!({
+        "freeze": "embeddings", "class_weights": [1, 2], "lora_r": 4, "lora_target_modules": "all-linear", "max_tokens": 4096,
+        "gradient_checkpointing": true, "layer_decay": 0.9, "cache_frozen_features": false
+    })))
+    .unwrap();
+    assert_eq!((arguments.max_tokens_per_batch, arguments.per_device_train_batch_size), (Some(4096), 65_536));
+    let stored = serde_json::to_value(&arguments).unwrap();
+    assert_eq!(serde_json::from_value::<TrainerArguments>(stored.clone()).unwrap(), arguments);
+    let given: BTreeMap<String, Value> = serde_json::from_value(stored).unwrap();
+    let given = given.into_iter().filter(|(name, value)| !value.is_null() && name != "model" && name != "lr_scheduler_kwargs").collect();
+    assert_eq!(TrainerArguments::resolve(&given).unwrap(), arguments);
+    // Stored before there was any of it.
+    let mut older = serde_json::to_value(TrainerArguments::resolve(&BTreeMap::new()).unwrap()).unwrap();
+    let newer = ["freeze", "freeze_layers", "layerwise_lr_decay", "lora_r", "lora_alpha", "class_weights", "max_tokens_per_batch", "cache_frozen_features"];
+    older.as_object_mut().unwrap().retain(|name, _| !newer.contains(&name.as_str()));
+    assert_eq!(serde_json::from_value::<TrainerArguments>(older).unwrap(), TrainerArguments::resolve(&BTreeMap::new()).unwrap());
+}
+
+#[test]
+fn what_says_nothing_beside_the_rest_is_refused() {
+    let keys = |values: Value| TrainerArguments::resolve(&map(values)).unwrap_err().iter().map(|problem| problem.key.clone()).collect::<Vec<_>>();
+    assert_eq!(keys(json!({"lora_alpha": 16, "use_rslora": true})), ["lora_alpha", "use_rslora"]);
+    assert_eq!(keys(json!({"task": "text-regression", "class_weights": "balanced"})), ["class_weights"]);
+    assert_eq!(keys(json!({"max_tokens_per_batch": 512, "dataloader_drop_last": true})), ["dataloader_drop_last"]);
+    let reason = |key: &str| check_key(key).unwrap_err().to_string();
+    assert_eq!(reason("torch_compile"), "`torch_compile` means nothing here (leave it out: operations are fused already)");
+    assert!(reason("use_peft").contains("`lora_r` above 0"));
+}

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::model::{DECODER_TYPES, ENCODER_TYPES, ModelArguments, TokenizerArguments, TokenizerKind, TokenizerSource};
 use super::schedule::{SCHEDULE_NAMES, Schedule, ScheduleArguments, schedule_problems};
 use super::shape;
+use super::tuning::{self, ClassWeights};
 use super::table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, merge, of_other_tasks};
 
 /// Everything a training run is told, complete: defaults are filled in, so that it can be stored and compared.
@@ -91,12 +92,57 @@ pub struct TrainerArguments {
     /// In which order rows are seen.
     #[serde(default)]
     pub train_sampling_strategy: SamplingStrategy,
+    /// Most tokens per micro-batch, rows times the longest of them.
+    #[serde(default)]
+    pub max_tokens_per_batch: Option<usize>,
+    /// What each label's rows weigh in the training loss.
+    #[serde(default)]
+    pub class_weights: Option<ClassWeights>,
+    /// Parts that are not trained, by their names.
+    #[serde(default)]
+    pub freeze: Vec<String>,
+    /// How many of the first layers are not trained, the embeddings with them; 0: all are.
+    #[serde(default)]
+    pub freeze_layers: usize,
+    /// Whether what frozen first layers make of rows is computed once.
+    #[serde(default = "yes")]
+    pub cache_frozen_features: bool,
+    /// What the learning rate is multiplied with from each layer to the one below it.
+    #[serde(default = "one")]
+    pub layerwise_lr_decay: f64,
+    /// The rank of low-rank adapters; 0: there are none.
+    #[serde(default)]
+    pub lora_r: usize,
+    /// What adapters' parts are multiplied with, times their rank.
+    #[serde(default = "lora_alpha")]
+    pub lora_alpha: f64,
+    /// Share of adapters' inputs dropped, in [0, 1).
+    #[serde(default)]
+    pub lora_dropout: f64,
+    /// Which linear maps have adapters, by the ends of their names; none: those of queries and values.
+    #[serde(default)]
+    pub lora_target_modules: Vec<String>,
+    /// Whether adapters' parts are divided by the root of their rank instead of the rank.
+    #[serde(default)]
+    pub use_rslora: bool,
+    /// Whether activations within layers are computed again for the gradient instead of being kept.
+    #[serde(default)]
+    pub gradient_checkpointing: bool,
     /// The model's shape.
     pub model: ModelArguments,
 }
 
 fn yes() -> bool {
     true
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// peft's.
+fn lora_alpha() -> f64 {
+    8.0
 }
 
 /// What a training run learns to do; its words are the names in [`TRAINER_TASKS`].
@@ -286,6 +332,9 @@ impl Argument {
     }
 }
 
+/// Most rows per micro-batch.
+pub(super) const MOST_ROWS: i64 = 65_536;
+
 use ArgumentDefault::{Absent, Flag, Float, Int, Text};
 use ArgumentKind::Choice;
 
@@ -294,7 +343,7 @@ pub static ARGUMENTS: &[Argument] = &[
     line("task", Choice(&TASK_NAMES), Text("text-classification"), "what is learnt"),
     // 5e-5 in transformers is meant for pretrained models; from scratch it hardly moves.
     line("learning_rate", POSITIVE, Float(1e-3), "peak learning rate (transformers' 5e-5 is meant for pretrained models)").or(&["lr"]),
-    line("per_device_train_batch_size", count(65_536), Int(8), "training rows per micro-batch").or(&[
+    line("per_device_train_batch_size", count(MOST_ROWS), Int(8), "training rows per micro-batch, at most those of max_tokens_per_batch").or(&[
         "train_batch_size",
         "batch_size",
         "per_gpu_train_batch_size",
@@ -397,6 +446,62 @@ pub static ARGUMENTS: &[Argument] = &[
     line("dataloader_drop_last", ArgumentKind::Flag, Flag(false), "leave out an incomplete last micro-batch of an epoch"),
     // Padding costs time on GPUs; on the CPU there is none.
     line("train_sampling_strategy", Choice(&["random", "group_by_length"]), Text("random"), "the order of rows: at random, or like lengths together"),
+    line(
+        "max_tokens_per_batch",
+        count(i64::MAX),
+        Absent,
+        "most tokens per micro-batch (rows times the longest) instead of 8 rows; rows of like lengths go together, in batches of random order",
+    )
+    .or(&["max_tokens"]),
+    line(
+        "class_weights",
+        ArgumentKind::Weights,
+        Absent,
+        "what each label's rows weigh in the training loss: \"balanced\" (as scikit-learn), or a list in the order of the labels",
+    )
+    .or(&["class_weight"])
+    .only(TaskKind::TextClassification),
+    line(
+        "freeze",
+        ArgumentKind::Names,
+        Absent,
+        "parts that are not trained: embeddings, layers.0, layers.0-3, body, head, or names of tensors with * for any letters",
+    ),
+    line(
+        "freeze_layers",
+        ArgumentKind::Int { low: 0, high: 1_024 },
+        Int(0),
+        "how many of the first layers are not trained, and the embeddings with them; they run without dropout",
+    ),
+    line(
+        "cache_frozen_features",
+        ArgumentKind::Flag,
+        Flag(true),
+        "compute what frozen first layers make of each text once, where it takes at most 1 GiB, instead of in every step",
+    ),
+    line(
+        "layerwise_lr_decay",
+        ArgumentKind::Float { low: Excluded(0.0), high: Included(1.0) },
+        Float(1.0),
+        "what the learning rate is multiplied with from each layer to the one below; the head's is learning_rate",
+    )
+    .or(&["layer_decay", "llrd"]),
+    line("lora_r", ArgumentKind::Int { low: 0, high: 4_096 }, Int(0), "rank of LoRA adapters, beside which only the head is trained; 0: none"),
+    line("lora_alpha", POSITIVE, Float(8.0), "LoRA's scale: what adapters add is multiplied with lora_alpha / lora_r"),
+    line("lora_dropout", SHARE, Float(0.0), "share of LoRA adapters' inputs dropped"),
+    line(
+        "lora_target_modules",
+        ArgumentKind::Names,
+        Absent,
+        "linear maps with LoRA adapters, by the ends of their names, or all-linear; when not given those of queries and values",
+    ),
+    line("use_rslora", ArgumentKind::Flag, Flag(false), "multiply what LoRA adapters add with lora_alpha / sqrt(lora_r)"),
+    line(
+        "gradient_checkpointing",
+        ArgumentKind::Flag,
+        Flag(false),
+        "compute what happens within layers again for the gradient instead of keeping it: the same result, less memory, more time",
+    ),
     line("model.pretrained", ArgumentKind::Text, Absent, "directory of a pretrained model, in Hugging Face's layout, to start from")
         .or(&["model", "model_name_or_path"]),
     line(
@@ -476,10 +581,12 @@ impl TrainerArguments {
         } else {
             problems.extend(shape::start_from_pretrained(&mut merged, values));
         }
+        tuning::fill_in(&mut merged, values);
         // Values that were refused are null or at their default here, so what follows looks at sound ones only.
         match serde_json::from_value::<Self>(Value::Object(merged)) {
             Ok(arguments) => {
                 problems.extend(arguments.contradictions(&problems));
+                problems.extend(tuning::contradictions(&arguments, values));
                 if problems.is_empty() {
                     return Ok(arguments);
                 }
@@ -487,6 +594,13 @@ impl TrainerArguments {
             Err(error) => problems.push(ArgumentProblem::new("task", format!("the argument table and the arguments disagree: {error}"))),
         }
         Err(problems)
+    }
+
+    /// Whether another run's arguments train the same parameters.
+    #[must_use]
+    pub fn trains_what(&self, other: &Self) -> bool {
+        let about = |one: &Self| (one.freeze.clone(), one.freeze_layers, one.lora_r, one.lora_target_modules.clone());
+        about(self) == about(other)
     }
 
     /// Where the tokenizer comes from; the prepared data depends on it.

@@ -15,7 +15,7 @@ const MARK: &str = "best.toml";
 const PIECE: usize = 1 << 20;
 
 /// Files of a checkpoint that serve only to go on training.
-const TRAINING_ONLY: [&str; 3] = ["optimizer.safetensors", "trainer_state.json", "digests.json"];
+const TRAINING_ONLY: [&str; 4] = ["optimizer.safetensors", "trainer_state.json", "digests.json", "adapters.safetensors"];
 
 /// Is told how many bytes of how many are copied.
 type Told<'a> = &'a mut dyn FnMut(u64, u64);

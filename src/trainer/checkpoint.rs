@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::adapters::Adapters;
 use super::durable::{Draft, Existing};
 use super::optimiser::Optimiser;
 use super::parameters::{Entry, Parameters, Values};
@@ -26,6 +27,8 @@ const MODEL: &str = "model.safetensors";
 const CONFIG: &str = "config.json";
 const TOKENIZER: &str = "tokenizer.json";
 const OPTIMISER: &str = "optimizer.safetensors";
+/// Adapters, and the maps beside which they stand as they were: `model.safetensors` holds these merged.
+const ADAPTERS: &str = "adapters.safetensors";
 const STATE: &str = "trainer_state.json";
 const ARGUMENTS: &str = "training_args.json";
 const DIGESTS: &str = "digests.json";
@@ -144,6 +147,7 @@ pub(super) struct Told {
 pub(super) struct Contents<'a> {
     pub(super) model: &'a dyn Model,
     pub(super) values: &'a Values,
+    pub(super) adapters: Option<&'a Adapters>,
     pub(super) tokenizer: &'a [u8],
     /// Other files about the tokenizer.
     pub(super) extras: &'a [(&'static str, Vec<u8>)],
@@ -155,11 +159,15 @@ pub(super) struct Contents<'a> {
 /// Writes the checkpoint `directory`: complete and on the disk when it appears.
 pub(super) fn write(directory: &Path, contents: &Contents) -> Result<(), TrainerError> {
     let parameters = contents.model.parameters();
-    let mut optimiser = Vec::new();
+    let (mut optimiser, learnt) = (Vec::new(), parameters.learnt());
     for (name, values) in &contents.optimiser.state {
-        optimiser.extend(parameters.to_entries(&format!("{name}."), values)?);
+        optimiser.extend(learnt.to_entries(&format!("{name}."), values)?);
     }
-    let model = parameters.to_entries("", contents.values)?;
+    // The list ends with the adapters, which the merged values do not have.
+    let model = match contents.adapters {
+        Some(adapters) => parameters.to_entries("", &adapters.merged(contents.values))?,
+        None => parameters.to_entries("", contents.values)?,
+    };
     let mut files = vec![
         (MODEL, safetensors(directory, &model)?),
         (CONFIG, json(&contents.model.config())),
@@ -168,6 +176,10 @@ pub(super) fn write(directory: &Path, contents: &Contents) -> Result<(), Trainer
         (STATE, json(contents.state)),
         (ARGUMENTS, json(contents.told)),
     ];
+    if let Some(adapters) = contents.adapters {
+        let apart = adapters.apart(parameters).to_entries("", &adapters.values_apart(contents.values))?;
+        files.push((ADAPTERS, safetensors(directory, &apart)?));
+    }
     files.extend(contents.extras.iter().cloned());
     let draft = Draft::new(directory)?;
     let mut digests = BTreeMap::new();
@@ -216,15 +228,18 @@ impl ModelFiles {
 pub(super) struct RunFiles {
     pub(super) state: State,
     pub(super) told: Told,
+    /// The values of adapters and of the maps beside which they stand, where there are any.
+    pub(super) apart: Option<Values>,
 }
 
 impl RunFiles {
-    /// Reads where the run was and what it was told, and fills in `optimiser`'s state if `arguments` ask for the same kind; another kind
-    /// begins anew.
+    /// Reads where the run was and what it was told, and fills in `optimiser`'s state if `arguments` ask for the same kind and train the same
+    /// parameters; otherwise it begins anew.
     pub(super) fn load(
         directory: &Path,
         arguments: &TrainerArguments,
         parameters: &Parameters,
+        adapters: Option<&Adapters>,
         optimiser: &mut Optimiser,
         device: &Device,
     ) -> Result<Self, TrainerError> {
@@ -236,12 +251,17 @@ impl RunFiles {
         if state.version != VERSION || told.version != VERSION {
             return Err(TrainerError::checkpoint(directory, format!("version {} where this binary reads {VERSION}", state.version)));
         }
-        if told.arguments.optim == arguments.optim {
+        if told.arguments.optim == arguments.optim && told.arguments.trains_what(arguments) {
             for (name, values) in &mut optimiser.state {
-                *values = files.values(OPTIMISER, parameters, &format!("{name}."), device)?;
+                *values = files.values(OPTIMISER, &parameters.learnt(), &format!("{name}."), device)?;
             }
         }
-        Ok(Self { state, told })
+        // A clone with other adapters begins with fresh ones beside the merged maps.
+        let apart = match adapters {
+            Some(adapters) if told.arguments.trains_what(arguments) => Some(files.values(ADAPTERS, &adapters.apart(parameters), "", device)?),
+            _ => None,
+        };
+        Ok(Self { state, told, apart })
     }
 }
 

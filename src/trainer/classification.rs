@@ -11,14 +11,14 @@ use super::durable::Draft;
 use super::encoder::{Architecture, Encoder};
 use super::families::encoders::ENCODERS;
 use super::labelled;
-use super::layers::{Pass, cross_entropy};
+use super::layers::{Pass, Rows, cross_entropy, weighted_cross_entropy};
 use super::metrics::Tally;
 use super::parameters::{Parameters, Values, host, tensor};
 use super::preparation::Sources;
 use super::prepared::{Description, TokenRows};
 use super::pretrained::Naming;
 use super::scores::{LabelSets, Numbers};
-use super::task::{Extent, Model, Part, Task};
+use super::task::{Extent, Model, Part, Reading, Task};
 use super::{PreparedData, Split, TrainerError};
 use crate::arguments::{ModelArguments, TaskKind};
 
@@ -90,23 +90,50 @@ impl Model for Classifier {
         &self.parameters
     }
 
+    fn parameters_mut(&mut self) -> &mut Parameters {
+        &mut self.parameters
+    }
+
     fn examples(&self, data: &PreparedData, split: Split) -> usize {
         data.rows(split)
     }
 
     fn length(&self, data: &PreparedData, example: usize) -> usize {
-        data.split(Split::Train).length(example)
+        data.split(Split::Train).length(example).min(self.architecture.longest())
     }
 
-    fn loss(&self, pass: &Pass, part: &Part<'_>) -> Tensor<1> {
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    fn reading(&self, part: &Part<'_>) -> Reading {
+        let batch = Batch::of(part.data.split(Split::Train), part.chosen, self.architecture.longest());
+        Reading { layout: batch.layout(), batch, angles: None }
+    }
+
+    fn begin(&self, pass: &Pass, reading: &Reading) -> Rows {
+        self.encoder.begin(pass, &reading.batch)
+    }
+
+    fn layers(&self) -> usize {
+        self.encoder.layers()
+    }
+
+    fn layer(&self, pass: &Pass, number: usize, x: Rows, reading: &Reading) -> Rows {
+        self.encoder.layer(pass, number, x, &reading.layout)
+    }
+
+    fn finish(&self, pass: &Pass, x: Rows, reading: &Reading, part: &Part<'_>) -> Tensor<1> {
         let train = part.data.split(Split::Train);
-        let batch = Batch::of(train, part.chosen, self.architecture.longest());
         #[expect(clippy::cast_precision_loss, reason = "rows of a step")]
         let share = 1.0 / part.step_examples as f64;
-        let logits = self.encoder.forward(pass, &batch);
+        let logits = self.encoder.finish(pass, x, &reading.batch);
         if self.architecture.shape.task == TaskKind::TextClassification {
-            let targets = part.chosen.iter().filter_map(|row| u32::try_from(train.label(*row)).ok()).collect();
-            return cross_entropy(logits, targets, part.smoothing, share);
+            let targets: Vec<u32> = part.chosen.iter().filter_map(|row| u32::try_from(train.label(*row)).ok()).collect();
+            return match part.weights {
+                Some((weights, all)) => weighted_cross_entropy(logits, &targets, weights, part.smoothing, 1.0 / all),
+                None => cross_entropy(logits, targets.into(), part.smoothing, share),
+            };
         }
         let truth: Vec<f32> = part.chosen.iter().flat_map(|row| self.truth(part.data, train, *row)).collect();
         let truth = tensor(truth, logits.dims(), pass.device);

@@ -26,6 +26,30 @@ pub(super) struct Course {
     seed: u64,
     /// Of all rows, where those of like lengths go together.
     lengths: Option<Vec<usize>>,
+    /// Where micro-batches are as large as tokens allow.
+    budget: Option<Budget>,
+}
+
+/// Micro-batches of at most so many tokens. Rows lie by their lengths, so where batches end is the same in every epoch, and with it the number
+/// of steps; which rows of one length a batch has, and when its turn comes, is drawn anew (fairseq's `max_tokens`, whose batches stay as they
+/// are).
+#[derive(Debug, Clone)]
+struct Budget {
+    lengths: Vec<usize>,
+    /// Rows of each micro-batch, the shortest rows first.
+    sizes: Vec<usize>,
+    /// Micro-batches of a step.
+    together: usize,
+    /// Most rows that are computed at once.
+    at_once: usize,
+}
+
+/// The rows of an epoch in the order in which they are seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Order {
+    rows: Vec<usize>,
+    /// Where each micro-batch begins, and the end, where these differ in size.
+    ends: Vec<usize>,
 }
 
 /// An evaluation that is due.
@@ -58,11 +82,7 @@ impl Course {
         }
         let group = micro * arguments.gradient_accumulation_steps as u64;
         let steps_per_epoch = used.div_ceil(group);
-        let total = match u64::try_from(arguments.max_steps) {
-            Ok(steps) => steps,
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "positive and far below 2^53")]
-            Err(_) => (arguments.num_train_epochs * steps_per_epoch as f64).ceil() as u64,
-        };
+        let total = total(arguments, steps_per_epoch);
         let eval_steps = arguments.eval_steps.unwrap_or(arguments.logging_steps);
         Ok(Self {
             rows: used,
@@ -80,14 +100,41 @@ impl Course {
             eval_delay: arguments.eval_delay,
             seed,
             lengths: None,
+            budget: None,
         })
     }
 
     /// The micro-batches of optimiser step `step` (counted from 0), as row numbers.
-    pub(super) fn micro_batches(&self, step: u64, order: &[usize]) -> Vec<Vec<usize>> {
-        let first = index(step % self.steps_per_epoch * self.group);
-        let last = index(((step % self.steps_per_epoch + 1) * self.group).min(self.rows));
-        order[first..last].chunks(index(self.micro)).map(<[usize]>::to_vec).collect()
+    pub(super) fn micro_batches(&self, step: u64, order: &Order) -> Vec<Vec<usize>> {
+        let within = step % self.steps_per_epoch;
+        if let Some(budget) = &self.budget {
+            let first = index(within) * budget.together;
+            let ends = &order.ends[first..(first + budget.together + 1).min(order.ends.len())];
+            return ends.windows(2).flat_map(|ends| order.rows[ends[0]..ends[1]].chunks(budget.at_once)).map(<[usize]>::to_vec).collect();
+        }
+        let (first, last) = (index(within * self.group), index(((within + 1) * self.group).min(self.rows)));
+        order.rows[first..last].chunks(index(self.micro)).map(<[usize]>::to_vec).collect()
+    }
+
+    /// The same course with as many rows in a micro-batch as have at most `tokens` tokens, those of the longest counted for each;
+    /// `lengths` are those of all rows.
+    pub(super) fn by_tokens(self, arguments: &TrainerArguments, tokens: usize, lengths: Vec<usize>, rows_at_once: Option<usize>) -> Self {
+        let mut ascending = lengths.clone();
+        ascending.sort_unstable();
+        let (mut sizes, mut rows) = (Vec::new(), 0);
+        for length in ascending {
+            // A row that is longer than the budget is a batch of its own.
+            if rows > 0 && ((rows + 1) * length > tokens || rows == arguments.per_device_train_batch_size) {
+                sizes.push(rows);
+                rows = 0;
+            }
+            rows += 1;
+        }
+        sizes.push(rows);
+        let together = arguments.gradient_accumulation_steps;
+        let steps_per_epoch = sizes.len().div_ceil(together) as u64;
+        let budget = Budget { lengths, sizes, together, at_once: rows_at_once.unwrap_or(usize::MAX).max(1) };
+        Self { steps_per_epoch, total: total(arguments, steps_per_epoch), budget: Some(budget), ..self }
     }
 
     /// The same course with rows of like lengths in a step; `lengths` are those of all rows.
@@ -96,13 +143,35 @@ impl Course {
     }
 
     /// The order of the rows in `epoch` (counted from 0).
-    pub(super) fn order(&self, epoch: u64) -> Vec<usize> {
-        let mut order = Dice::new(key(self.seed, "data", &[epoch])).permutation(index(self.available));
-        if let Some(lengths) = &self.lengths {
-            group_by_length(&mut order, lengths, index(self.group));
+    pub(super) fn order(&self, epoch: u64) -> Order {
+        let mut rows = Dice::new(key(self.seed, "data", &[epoch])).permutation(index(self.available));
+        if let Some(budget) = &self.budget {
+            rows.sort_by_key(|row| budget.lengths[*row]);
+            let starts: Vec<usize> = budget.sizes.iter().scan(0, |start, size| Some(std::mem::replace(start, *start + size))).collect();
+            let turns = self.turns(epoch, budget);
+            let ends = self.ends(epoch, budget);
+            return Order { rows: turns.into_iter().flat_map(|batch| rows[starts[batch]..][..budget.sizes[batch]].to_vec()).collect(), ends };
         }
-        order.truncate(index(self.rows));
-        order
+        if let Some(lengths) = &self.lengths {
+            group_by_length(&mut rows, lengths, index(self.group));
+        }
+        rows.truncate(index(self.rows));
+        Order { rows, ends: Vec::new() }
+    }
+
+    /// When each micro-batch's turn comes in `epoch`.
+    fn turns(&self, epoch: u64, budget: &Budget) -> Vec<usize> {
+        Dice::new(key(self.seed, "batches", &[epoch])).permutation(budget.sizes.len())
+    }
+
+    /// Where each micro-batch begins in `epoch`, and the end.
+    fn ends(&self, epoch: u64, budget: &Budget) -> Vec<usize> {
+        let sizes = self.turns(epoch, budget).into_iter().map(|batch| budget.sizes[batch]);
+        let mut ends = vec![0];
+        for size in sizes {
+            ends.push(ends[ends.len() - 1] + size);
+        }
+        ends
     }
 
     /// The epoch that optimiser step `step` (counted from 0) belongs to.
@@ -125,7 +194,13 @@ impl Course {
             Clock::Epoch if steps == self.total => steps.div_ceil(self.steps_per_epoch),
             Clock::Epoch => steps / self.steps_per_epoch,
             Clock::Samples => {
-                let within = (steps % self.steps_per_epoch * self.group).min(self.rows);
+                let within = match &self.budget {
+                    Some(budget) => {
+                        let ends = self.ends(self.epoch(steps), budget);
+                        ends[(index(steps % self.steps_per_epoch) * budget.together).min(ends.len() - 1)] as u64
+                    }
+                    None => (steps % self.steps_per_epoch * self.group).min(self.rows),
+                };
                 steps / self.steps_per_epoch * self.rows + within
             }
         }
@@ -158,6 +233,15 @@ impl Course {
         let multiple = self.milestones.every.filter(|every| *every > 0).map(|every| now / every * every);
         let listed = self.milestones.at.iter().copied().chain(self.until).chain(multiple);
         listed.filter(|milestone| (before + 1..=now).contains(milestone)).max()
+    }
+}
+
+/// Optimiser steps of a run.
+fn total(arguments: &TrainerArguments, steps_per_epoch: u64) -> u64 {
+    match u64::try_from(arguments.max_steps) {
+        Ok(steps) => steps,
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "positive and far below 2^53")]
+        Err(_) => (arguments.num_train_epochs * steps_per_epoch as f64).ceil() as u64,
     }
 }
 
@@ -274,11 +358,46 @@ mod tests {
             steps.map(|rows| rows.iter().map(|row| lengths[*row]).max().unwrap() - rows.iter().map(|row| lengths[*row]).min().unwrap()).sum()
         };
         assert!(10 * spread(&grouped) < spread(&random), "{} {}", spread(&grouped), spread(&random));
-        assert_eq!(lengths[grouped.order(0)[0]], 64);
+        assert_eq!(lengths[grouped.order(0).rows[0]], 64);
         assert_ne!(grouped.order(0), grouped.order(1));
-        let mut rows = grouped.order(1);
+        let mut rows = grouped.order(1).rows;
         rows.sort_unstable();
         assert_eq!(rows, (0..2_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn batches_of_tokens_have_every_row_once_an_epoch_and_no_more_tokens_than_asked_for() {
+        let values = json!({"max_tokens_per_batch": 200, "gradient_accumulation_steps": 3});
+        let arguments = TrainerArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap();
+        let lengths: Vec<usize> = (0..500).map(|row| if row == 77 { 300 } else { 5 + row * 7919 % 60 }).collect();
+        let course = |at_once, clock| {
+            let course = Course::new(&arguments, 500, clock, Milestones::default(), None, 3, at_once).unwrap();
+            course.by_tokens(&arguments, 200, lengths.clone(), at_once)
+        };
+        let whole = course(None, Clock::Samples);
+        assert_eq!(whole.total, 3 * whole.steps_per_epoch);
+        for epoch in 0..2 {
+            let (order, mut rows) = (whole.order(epoch), Vec::new());
+            for step in 0..whole.steps_per_epoch {
+                let before = epoch * whole.steps_per_epoch + step;
+                let batches = whole.micro_batches(before, &order);
+                assert!(batches.len() == 3 || step + 1 == whole.steps_per_epoch && !batches.is_empty());
+                for batch in &batches {
+                    let longest = batch.iter().map(|row| lengths[*row]).max().unwrap();
+                    assert!(batch.len() * longest <= 200 || batch == &[77], "{batch:?}");
+                }
+                // Fewer rows at once are the same step.
+                let few = course(Some(2), Clock::Step);
+                assert_eq!(few.micro_batches(before, &few.order(epoch)).concat(), batches.concat());
+                rows.extend(batches.concat());
+                assert_eq!(whole.clock(before + 1), epoch * 500 + rows.len() as u64);
+            }
+            rows.sort_unstable();
+            assert_eq!(rows, (0..500).collect::<Vec<_>>());
+        }
+        assert_ne!(whole.order(0).ends, whole.order(1).ends, "turns are drawn anew");
+        // Batches are nearly full: of 500 rows of 34.5 tokens on average.
+        assert!(whole.steps_per_epoch * 3 < 500 * 35 / 200 * 5 / 4, "{}", whole.steps_per_epoch);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::families::decoders::{Build, HEAD};
 use super::layers::{
     Angles, Cache, CausalAttention, Embedding, GatedFeed, Inputs, LayerNorm, Linear, Pass, RmsNorm, Rows, embed, table_cross_entropy,
 };
-use super::parameters::{Parameters, Part, Role, Slot};
+use super::parameters::{Depth, Parameters, Part, Role, Slot};
 use crate::arguments::Activation;
 
 pub(super) use architecture::Architecture;
@@ -60,8 +60,16 @@ impl Decoder {
         let decoder = Self {
             words: Embedding::new(list, &name(family.names.words), shape.vocabulary, shape.width),
             positions: learnt.then(|| Embedding::new(list, &name(family.names.positions), shape.positions, shape.width)),
-            layers: (0..shape.layers).map(|number| Layer::new(list, &name(&format!("{}.{number}", family.names.layer)), architecture)).collect(),
-            norm: Norm::new(list, &name(family.names.last_norm), architecture),
+            layers: (0..shape.layers)
+                .map(|number| {
+                    list.stand(Depth::Layer(number));
+                    Layer::new(list, &name(&format!("{}.{number}", family.names.layer)), architecture)
+                })
+                .collect(),
+            norm: {
+                list.stand(Depth::Top);
+                Norm::new(list, &name(family.names.last_norm), architecture)
+            },
             head: (!shape.tied).then(|| {
                 list.begin(Part::Labels);
                 list.add(HEAD.to_owned(), [shape.vocabulary, shape.width], Role::Table)
@@ -78,22 +86,53 @@ impl Decoder {
     }
 
     /// The cross-entropy of the tokens `told` after each of `tokens`, summed and times `share`: `[1]`.
+    #[cfg(test)]
     pub(super) fn loss(&self, pass: &Pass, tokens: &[u32], told: Vec<u32>, length: usize, smoothing: f64, share: f64) -> Tensor<1> {
         table_cross_entropy(self.read(pass, tokens, length), self.table(pass), told.into(), smoothing, share)
     }
 
+    /// The same from what the last layer made.
+    pub(super) fn finish(&self, pass: &Pass, x: Rows, told: Vec<u32>, smoothing: f64, share: f64) -> Tensor<1> {
+        pass.enter(Depth::Top);
+        table_cross_entropy(self.norm.forward(pass, x), self.table(pass), told.into(), smoothing, share)
+    }
+
     /// What the tokens say of those after them, `[tokens, width]`.
     fn read(&self, pass: &Pass, tokens: &[u32], length: usize) -> Rows {
-        let places: Vec<usize> = (0..tokens.len()).map(|token| token % length).collect();
-        let layout = Layout::even(tokens.len() / length, length);
-        let angles = self.angles(&places);
-        let mut x = pass.dropout(self.embed(pass, tokens, &places), self.dropout);
-        for layer in &self.layers {
-            let read = layer.attention_norm.forward(pass, x.clone());
-            let attended = layer.attention.residual(pass, x, &read, &layout, angles.as_ref(), layer.dropout);
-            x = layer.finish(pass, attended);
+        let (layout, angles) = self.places(tokens.len(), length);
+        let mut x = self.begin(pass, tokens, length);
+        for number in 0..self.layers.len() {
+            x = self.layer(pass, number, x, &layout, angles.as_ref());
         }
+        pass.enter(Depth::Top);
         self.norm.forward(pass, x)
+    }
+
+    /// How texts of `length` tokens lie, and how far heads are turned at each token.
+    pub(super) fn places(&self, tokens: usize, length: usize) -> (Layout, Option<Angles>) {
+        let places: Vec<usize> = (0..tokens).map(|token| token % length).collect();
+        (Layout::even(tokens / length, length), self.angles(&places))
+    }
+
+    /// What the layers read, `[tokens, width]`.
+    pub(super) fn begin(&self, pass: &Pass, tokens: &[u32], length: usize) -> Rows {
+        pass.enter(Depth::Embeddings);
+        let places: Vec<usize> = (0..tokens.len()).map(|token| token % length).collect();
+        pass.dropout(self.embed(pass, tokens, &places), self.dropout)
+    }
+
+    /// What a layer makes of it.
+    pub(super) fn layer(&self, pass: &Pass, number: usize, x: Rows, layout: &Layout, angles: Option<&Angles>) -> Rows {
+        pass.enter(Depth::Layer(number));
+        let layer = &self.layers[number];
+        let read = layer.attention_norm.forward(pass, x.clone());
+        let attended = layer.attention.residual(pass, x, &read, layout, angles, layer.dropout);
+        layer.finish(pass, attended)
+    }
+
+    /// How many layers there are.
+    pub(super) fn layers(&self) -> usize {
+        self.layers.len()
     }
 
     /// The logits of the token after the last of `tokens`, which follow those that `cache` remembers in one text: `[1, vocabulary]`.

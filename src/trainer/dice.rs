@@ -52,6 +52,12 @@ impl Dice {
         values
     }
 
+    /// `len` values, uniform up to `most` on either side of 0.
+    pub(super) fn even(&mut self, len: usize, most: f64) -> Vec<f32> {
+        #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
+        (0..len).map(|_| (most * (2.0 * self.uniform() - 1.0)) as f32).collect()
+    }
+
     /// A number below `bound`, which is at least 1 (Lemire 2019, without the rejection that no `usize` needs to be fair to 2^-64).
     pub(super) fn below(&mut self, bound: usize) -> usize {
         let wide = u128::from(self.next_u64()) * bound as u128;

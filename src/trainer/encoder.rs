@@ -7,7 +7,7 @@ use burn::tensor::{Tensor, activation};
 use super::batch::{Batch, Layout};
 use super::families::encoders::{Bend, Order};
 use super::layers::{Attention, Embedding, LayerNorm, Linear, Pass, Rows, embed, tanh};
-use super::parameters::{Parameters, Part};
+use super::parameters::{Depth, Parameters, Part};
 use crate::arguments::{Activation, Pooling};
 
 pub(super) use architecture::Architecture;
@@ -60,8 +60,16 @@ impl Encoder {
             positions: Embedding::new(list, &name(names.positions), shape.positions, shape.width),
             types: (shape.types > 0).then(|| Embedding::new(list, &name(names.types), shape.types, shape.width)),
             embedding_norm: post.then(|| LayerNorm::new(list, &name(names.embedding_norm), shape.width, shape.epsilon)),
-            layers: (0..shape.layers).map(|number| Layer::new(list, &format!("{prefix}{}.{number}", names.layer), architecture)).collect(),
-            norm: (!post).then(|| LayerNorm::new(list, &name(names.last_norm), shape.width, shape.epsilon)),
+            layers: (0..shape.layers)
+                .map(|number| {
+                    list.stand(Depth::Layer(number));
+                    Layer::new(list, &format!("{prefix}{}.{number}", names.layer), architecture)
+                })
+                .collect(),
+            norm: {
+                list.stand(Depth::Top);
+                (!post).then(|| LayerNorm::new(list, &name(names.last_norm), shape.width, shape.epsilon))
+            },
             head: Head::new(list, architecture),
             dropout: shape.dropout,
             first_position: shape.first_position,
@@ -72,11 +80,33 @@ impl Encoder {
 
     /// The logits of a batch, `[batch, labels]`.
     pub(super) fn forward(&self, pass: &Pass, batch: &Batch) -> Tensor<2> {
-        let layout = batch.layout();
-        let mut x = pass.dropout(self.embed(pass, batch), self.dropout);
-        for layer in &self.layers {
-            x = layer.forward(pass, x, &layout);
+        let (layout, mut x) = (batch.layout(), self.begin(pass, batch));
+        for number in 0..self.layers.len() {
+            x = self.layer(pass, number, x, &layout);
         }
+        self.finish(pass, x, batch)
+    }
+
+    /// What the layers read, `[tokens, width]`.
+    pub(super) fn begin(&self, pass: &Pass, batch: &Batch) -> Rows {
+        pass.enter(Depth::Embeddings);
+        pass.dropout(self.embed(pass, batch), self.dropout)
+    }
+
+    /// What a layer makes of it.
+    pub(super) fn layer(&self, pass: &Pass, number: usize, x: Rows, layout: &Layout) -> Rows {
+        pass.enter(Depth::Layer(number));
+        self.layers[number].forward(pass, x, layout)
+    }
+
+    /// How many layers there are.
+    pub(super) fn layers(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// The logits from what the last layer made.
+    pub(super) fn finish(&self, pass: &Pass, x: Rows, batch: &Batch) -> Tensor<2> {
+        pass.enter(Depth::Top);
         let x = match &self.norm {
             Some(norm) => norm.forward(pass, x),
             None => x,

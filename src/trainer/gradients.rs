@@ -13,6 +13,8 @@ pub(super) enum Gradient {
     Whole(Tensor<2>),
     /// Of some entries of a table.
     Entries(Entries),
+    /// 0, or of a parameter that is frozen.
+    Absent,
 }
 
 /// One gradient per parameter.
@@ -28,23 +30,36 @@ impl From<Values> for Gradients {
 impl Gradients {
     /// Of `loss` by `leaves`, whose lookups left what they took `aside`.
     pub(super) fn of(loss: &Tensor<1>, leaves: &Values, aside: &Aside, device: &Device) -> Result<Self, TrainerError> {
+        Ok(Self::with_read(loss, leaves, None, aside, device)?.0)
+    }
+
+    /// The same, and the gradient of another leaf, of activations.
+    pub(super) fn with_read(
+        loss: &Tensor<1>,
+        leaves: &Values,
+        read: Option<&Tensor<2>>,
+        aside: &Aside,
+        device: &Device,
+    ) -> Result<(Self, Option<Tensor<2>>), TrainerError> {
         let mut gradients = loss.backward();
         let mut left = aside.take();
+        let read = read.and_then(|read| read.grad_remove(&mut gradients));
         let gradient = |(place, leaf): (usize, &Tensor<2>)| {
             Ok(match (leaf.grad_remove(&mut gradients), left.remove(&place)) {
                 (None, Some(entries)) => Gradient::Entries(entries),
                 (Some(whole), None) => Gradient::Whole(whole),
                 (Some(whole), Some(entries)) => Gradient::Whole(sum(whole, &entries, device)?),
-                (None, None) => Gradient::Whole(leaf.clone().inner().zeros_like()),
+                (None, None) => Gradient::Absent,
             })
         };
-        leaves.0.iter().enumerate().map(gradient).collect::<Result<_, _>>().map(Self)
+        Ok((Self(leaves.0.iter().enumerate().map(gradient).collect::<Result<_, TrainerError>>()?), read))
     }
 
     /// The sum of two parts of a step.
     pub(super) fn plus(self, more: Self, device: &Device) -> Result<Self, TrainerError> {
         let both = |(one, other)| {
             Ok(match (one, other) {
+                (Gradient::Absent, only) | (only, Gradient::Absent) => only,
                 (Gradient::Whole(one), Gradient::Whole(other)) => Gradient::Whole(one + other),
                 (Gradient::Entries(one), Gradient::Entries(other)) => Gradient::Entries(one.plus(&other)),
                 (Gradient::Whole(whole), Gradient::Entries(entries)) | (Gradient::Entries(entries), Gradient::Whole(whole)) => {
@@ -60,6 +75,7 @@ impl Gradients {
         let here = |gradient: &Gradient| match gradient {
             Gradient::Whole(whole) => lend(whole, squares),
             Gradient::Entries(entries) => Some(squares(entries.numbers())),
+            Gradient::Absent => Some(0.0),
         };
         if let Some(squares) = self.0.iter().map(here).sum::<Option<f64>>() {
             return Ok((f64::from(host(loss)?[0]), squares.sqrt()));
@@ -67,7 +83,7 @@ impl Gradients {
         // Entries are only left aside where numbers are lent.
         let squares = self.0.iter().filter_map(|gradient| match gradient {
             Gradient::Whole(whole) => Some(whole.clone().square().sum()),
-            Gradient::Entries(_) => None,
+            Gradient::Entries(_) | Gradient::Absent => None,
         });
         let numbers = host(Tensor::cat(std::iter::once(loss).chain(squares).collect(), 0))?;
         // Squares are added in f64, so that only a gradient beyond f32 itself counts as infinite.
@@ -82,6 +98,7 @@ impl Gradients {
             let sound = match gradient {
                 Gradient::Whole(whole) => finite(&host(whole.clone())?),
                 Gradient::Entries(entries) => finite(entries.numbers()),
+                Gradient::Absent => true,
             };
             if !sound {
                 return Ok(Some(parameter.name.clone()));
@@ -96,6 +113,7 @@ impl Gradient {
     pub(super) fn whole(self, parameter: &Parameter, device: &Device) -> Tensor<2> {
         match self {
             Self::Whole(whole) => whole,
+            Self::Absent => Tensor::zeros(parameter.shape, device),
             Self::Entries(entries) => {
                 let [rows, columns] = parameter.shape;
                 let mut numbers = vec![0.0; rows * columns];

@@ -13,12 +13,13 @@ use super::dice::{Dice, key};
 use super::durable::Draft;
 use super::families::decoders::DECODERS;
 use super::fused::row_losses;
-use super::layers::Pass;
+use super::batch::Batch;
+use super::layers::{Pass, Rows};
 use super::parameters::{Parameters, Values, host};
 use super::preparation::Sources;
 use super::prepared::{Description, TokenRows};
 use super::pretrained::Naming;
-use super::task::{Extent, Model, Part, Task};
+use super::task::{Extent, Model, Part, Reading, Task};
 use super::{PreparedData, Split, TrainerError};
 use crate::arguments::{ModelArguments, TaskKind};
 
@@ -76,6 +77,14 @@ impl LanguageModel {
         let first = Dice::new(key(seed, "window", &[epoch])).below(layout.slack + 1);
         Windows { first, ..layout }
     }
+
+    /// What examples of a step see, what they are to tell, and how long each is.
+    fn seen_and_told(&self, part: &Part<'_>) -> (Vec<u32>, Vec<u32>, usize) {
+        let rows = part.data.split(Split::Train);
+        let windows = self.windows(rows, part.seed, part.epoch);
+        let (seen, told) = batch(rows, part.chosen.iter().map(|number| windows.tokens(*number)));
+        (seen, told, windows.length)
+    }
 }
 
 /// Windows of one length over a stream of tokens: each sees `length` tokens and tells the one after each of them.
@@ -123,21 +132,46 @@ impl Model for LanguageModel {
         &self.parameters
     }
 
+    fn parameters_mut(&mut self) -> &mut Parameters {
+        &mut self.parameters
+    }
+
     fn examples(&self, data: &PreparedData, split: Split) -> usize {
         Windows::training(data.tokens(split), self.architecture.shape.window).count
     }
 
     fn length(&self, _: &PreparedData, _: usize) -> usize {
-        self.architecture.shape.positions
+        self.architecture.shape.window
     }
 
-    fn loss(&self, pass: &Pass, part: &Part<'_>) -> Tensor<1> {
-        let rows = part.data.split(Split::Train);
-        let windows = self.windows(rows, part.seed, part.epoch);
-        let (seen, told) = batch(rows, part.chosen.iter().map(|number| windows.tokens(*number)));
+    /// Windows begin elsewhere in every epoch.
+    fn repeats(&self) -> bool {
+        false
+    }
+
+    fn reading(&self, part: &Part<'_>) -> Reading {
+        let (seen, _, length) = self.seen_and_told(part);
+        let (layout, angles) = self.decoder.places(seen.len(), length);
+        Reading { batch: Batch::new(seen.chunks(length).map(<[u32]>::to_vec).collect()), layout, angles }
+    }
+
+    fn begin(&self, pass: &Pass, reading: &Reading) -> Rows {
+        self.decoder.begin(pass, &reading.batch.ids(), reading.layout.length)
+    }
+
+    fn layers(&self) -> usize {
+        self.decoder.layers()
+    }
+
+    fn layer(&self, pass: &Pass, number: usize, x: Rows, reading: &Reading) -> Rows {
+        self.decoder.layer(pass, number, x, &reading.layout, reading.angles.as_ref())
+    }
+
+    fn finish(&self, pass: &Pass, x: Rows, _: &Reading, part: &Part<'_>) -> Tensor<1> {
+        let (_, told, length) = self.seen_and_told(part);
         #[expect(clippy::cast_precision_loss, reason = "tokens of a step")]
-        let share = 1.0 / (part.step_examples * windows.length) as f64;
-        self.decoder.loss(pass, &seen, told, windows.length, part.smoothing, share)
+        let share = 1.0 / (part.step_examples * length) as f64;
+        self.decoder.finish(pass, x, told, part.smoothing, share)
     }
 
     /// The mean over every token of the split but the first, each told from those before it in its window; windows lie end to end.

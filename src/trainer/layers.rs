@@ -10,9 +10,11 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData, activation, module};
 
+use super::adapters::Adapters;
 use super::dice::key;
 use super::fused::{self, Aside, Curve, Mask};
-use super::parameters::{Parameters, Role, Slot, Values, tensor};
+use super::parameters::{Depth, Parameters, Role, Slot, Values, tensor};
+use super::tuning::Tuning;
 use crate::arguments::Activation;
 
 pub(super) use attention::{Angles, Attention, Cache, CausalAttention, Inputs};
@@ -29,6 +31,10 @@ pub(super) struct Pass<'a> {
     sites: Cell<u64>,
     /// Where lookups leave the gradients of the entries they took, see [`Pass::leaving`].
     aside: Option<Aside>,
+    /// First layers that run without dropout, and whether the pass is within them.
+    frozen_layers: usize,
+    silent: Cell<bool>,
+    adapters: Option<&'a Adapters>,
 }
 
 /// What the masks of one forward pass are functions of, besides their site.
@@ -42,12 +48,33 @@ pub(super) struct DropoutKey {
 impl<'a> Pass<'a> {
     /// A pass without dropout.
     pub(super) fn inference(values: &'a Values, device: &'a Device) -> Self {
-        Self { values, device, dropout: None, sites: Cell::new(0), aside: None }
+        Self { values, device, dropout: None, sites: Cell::new(0), aside: None, frozen_layers: 0, silent: Cell::new(false), adapters: None }
     }
 
     /// A pass with dropout; `device` is the one with autodiff.
     pub(super) fn training(values: &'a Values, device: &'a Device, dropout: DropoutKey) -> Self {
-        Self { values, device, dropout: Some(dropout), sites: Cell::new(0), aside: None }
+        Self { dropout: Some(dropout), ..Self::inference(values, device) }
+    }
+
+    /// The same pass of a model that is tuned so: with its adapters, and without dropout in the first layers that are frozen.
+    pub(super) fn tuned(self, tuning: &'a Tuning) -> Self {
+        Self { frozen_layers: tuning.frozen_layers, adapters: tuning.adapters.as_ref(), ..self }
+    }
+
+    /// The same pass, which meets site number `sites` of dropout next.
+    pub(super) fn from_site(self, sites: u64) -> Self {
+        self.sites.set(sites);
+        self
+    }
+
+    /// Sites of dropout met so far.
+    pub(super) fn sites(&self) -> u64 {
+        self.sites.get()
+    }
+
+    /// Says where in the model the pass is from now on.
+    pub(super) fn enter(&self, depth: Depth) {
+        self.silent.set(self.frozen_layers > 0 && depth < Depth::Layer(self.frozen_layers));
     }
 
     /// The same pass, whose lookups leave gradients of the entries they took `aside`, by the tables' places in the parameter list, instead of
@@ -64,7 +91,7 @@ impl<'a> Pass<'a> {
 
     /// What is dropped at the next site of dropout, if there is any.
     fn mask(&self, rate: f64) -> Option<Mask> {
-        let dropout = self.dropout.filter(|_| rate > 0.0)?;
+        let dropout = self.dropout.filter(|_| rate > 0.0 && !self.silent.get())?;
         let site = self.sites.replace(self.sites.get() + 1);
         Some(Mask::new(key(dropout.seed, "dropout", &[dropout.step, dropout.micro_batch, site]), rate))
     }
@@ -114,6 +141,9 @@ impl Linear {
 
     /// `residual` plus the map with dropout: the end of a block of a transformer.
     pub(super) fn residual(&self, pass: &Pass, residual: Rows, x: Rows, rate: f64) -> Rows {
+        if pass.adapter(self).is_some() {
+            return residual + pass.dropout(self.map(pass, x, None), rate);
+        }
         let (weight, bias, mask) = (pass.values.get(self.weight), self.bias(pass), pass.mask(rate));
         let operation = fused::ResidualLinear { width: weight.dims()[1], dropout: mask };
         fused::apply(operation, [&residual, &x, &weight, &bias], residual.dims()).unwrap_or_else(|| {
@@ -127,6 +157,18 @@ impl Linear {
     }
 
     fn map(&self, pass: &Pass, x: Rows, curve: Option<Curve>) -> Rows {
+        if let Some(adapter) = pass.adapter(self) {
+            let mapped = adapter.added(pass, self.plain(pass, x.clone(), None), x);
+            return match curve {
+                Some(curve) => bent(curve, mapped),
+                None => mapped,
+            };
+        }
+        self.plain(pass, x, curve)
+    }
+
+    /// The map without its adapter.
+    fn plain(&self, pass: &Pass, x: Rows, curve: Option<Curve>) -> Rows {
         let (weight, bias) = (pass.values.get(self.weight), self.bias(pass));
         let ([rows, _], [_, width]) = (x.dims(), weight.dims());
         fused::apply(fused::Linear { width, curve }, [&x, &weight, &bias], [rows, width]).unwrap_or_else(|| {
@@ -145,8 +187,50 @@ fn side_by_side(pass: &Pass, maps: [&Linear; 3], x: &Rows) -> Rows {
     let [b1, b2, b3] = maps.map(|map| map.bias(pass));
     let widths = [&w1, &w2, &w3].map(|weight| weight.dims()[1]);
     let shape = [x.dims()[0], widths.iter().sum()];
-    fused::apply(fused::SideBySide { widths }, [x, &w1, &w2, &w3, &b1, &b2, &b3], shape)
-        .unwrap_or_else(|| Tensor::cat(maps.map(|map| map.forward(pass, x.clone())).to_vec(), 1))
+    let all = fused::apply(fused::SideBySide { widths }, [x, &w1, &w2, &w3, &b1, &b2, &b3], shape)
+        .unwrap_or_else(|| Tensor::cat(maps.map(|map| map.plain(pass, x.clone(), None)).to_vec(), 1));
+    if maps.iter().all(|map| pass.adapter(map).is_none()) {
+        return all;
+    }
+    let mut first = 0;
+    let parts = maps.into_iter().zip(widths).map(|(map, width)| {
+        let part = all.clone().narrow(1, first, width);
+        first += width;
+        match pass.adapter(map) {
+            Some(adapter) => adapter.added(pass, part, x.clone()),
+            None => part,
+        }
+    });
+    Tensor::cat(parts.collect(), 1)
+}
+
+/// A low-rank map beside a linear map, in one pass.
+struct Adapter {
+    down: Slot,
+    up: Slot,
+    scale: f64,
+    dropout: f64,
+}
+
+impl Adapter {
+    /// `mapped` and what the adapter makes of `x`, which is added.
+    fn added(&self, pass: &Pass, mapped: Rows, x: Rows) -> Rows {
+        let (down, up, x) = (pass.values.get(self.down), pass.values.get(self.up), pass.dropout(x, self.dropout));
+        let ([rows, _], [_, rank]) = (x.dims(), down.dims());
+        let inner = fused::apply(fused::Linear { width: rank, curve: None }, [&x, &down], [rows, rank]).unwrap_or_else(|| x.matmul(down));
+        let (inner, none, shape) = (inner * self.scale, Tensor::zeros([1, up.dims()[1]], pass.device), mapped.dims());
+        let operation = fused::ResidualLinear { width: shape[1], dropout: None };
+        fused::apply(operation, [&mapped, &inner, &up, &none], shape).unwrap_or_else(|| mapped + inner.matmul(up))
+    }
+}
+
+impl Pass<'_> {
+    /// The adapter beside a map, if it has one. Where nothing is learnt, values are merged and adapters mean nothing.
+    fn adapter(&self, map: &Linear) -> Option<Adapter> {
+        let adapters = self.adapters?;
+        let [down, up] = adapters.beside(map.weight)?;
+        Some(Adapter { down, up, scale: adapters.scale, dropout: adapters.dropout })
+    }
 }
 
 /// A vector for each of a number of entries.
@@ -262,6 +346,18 @@ pub(super) fn cross_entropy(logits: Tensor<2>, targets: Arc<[u32]>, smoothing: f
     #[expect(clippy::cast_precision_loss, reason = "a number of classes")]
     let spread = smoothing / classes as f64;
     (true_ones.sum() * (1.0 - smoothing) + logs.sum() * spread) * -share
+}
+
+/// The same where rows of each class weigh `weights`, and `share` is 1 over the weights of all rows together: PyTorch's `CrossEntropyLoss(weight)`.
+pub(super) fn weighted_cross_entropy(logits: Tensor<2>, targets: &[u32], weights: &[f32], smoothing: f64, share: f64) -> Tensor<1> {
+    let (device, [rows, classes]) = (logits.device(), logits.dims());
+    let logs = activation::log_softmax(logits, 1);
+    let of_rows: Vec<f32> = targets.iter().map(|target| weights[*target as usize]).collect();
+    let true_ones: Tensor<2> = logs.clone().gather(1, ids(targets, &device).reshape([rows, 1])) * tensor(of_rows, [rows, 1], &device);
+    let all = logs * tensor(weights.to_vec(), [1, classes], &device);
+    #[expect(clippy::cast_precision_loss, reason = "a number of classes")]
+    let spread = smoothing / classes as f64;
+    (true_ones.sum() * (1.0 - smoothing) + all.sum() * spread) * -share
 }
 
 /// The same of logits `x table^T`, of `x [rows, width]` and `table [classes, width]`: they need not lie in memory together.

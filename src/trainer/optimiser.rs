@@ -16,7 +16,7 @@ pub(super) struct Optimiser {
     device: Device,
     /// For each table whose gradients come as entries: which entries have ever had one, as their moments say.
     live: Vec<Option<Vec<bool>>>,
-    /// Names and values of the state, one tensor per parameter each.
+    /// Names and values of the state, one tensor for each parameter that is not frozen.
     pub(super) state: Vec<(&'static str, Values)>,
 }
 
@@ -55,7 +55,7 @@ impl Optimiser {
             }
             Optim::Sgd => (Rule::Sgd { momentum: arguments.momentum }, vec!["momentum_buffer"]),
         };
-        let state = names.into_iter().map(|name| (name, parameters.zeros(device))).collect();
+        let state = names.into_iter().map(|name| (name, parameters.learnt().zeros(device))).collect();
         Self { rule, weight_decay: arguments.weight_decay, place, device: device.clone(), live: vec![None; parameters.iter().len()], state }
     }
 
@@ -65,6 +65,11 @@ impl Optimiser {
         let old = std::mem::take(&mut values.0);
         // Values and moments are moved, not cloned, so that they are updated in place.
         for (((parameter, value), gradient), live) in parameters.iter().zip(old).zip(gradients.0).zip(&mut self.live) {
+            let Some(share) = parameter.rate else {
+                values.0.push(value);
+                continue;
+            };
+            let pace = Pace { rate: pace.rate * share, ..pace };
             let moments = state.iter_mut().map(|values| values.next().expect("one moment per parameter")).collect();
             let decay = if parameter.decays() { self.weight_decay } else { 0.0 };
             let (value, moments) = match self.place {
@@ -140,6 +145,7 @@ impl Rule {
                         let live = live.get_or_insert_with(|| moved(width, mean, square));
                         step_entries(&mut value, &entries, [mean, square], scalars, live);
                     }
+                    Gradient::Absent => fused::adamw(&mut value, &vec![0.0; mean.len()], mean, square, scalars),
                 }
             }
             (Self::Sgd { momentum }, [buffer]) => {

@@ -32,15 +32,41 @@ pub(super) enum Role {
     Bias,
     /// Multiplied, `[1, width]`; in files `[width]`. Starts at 1.
     Scale,
+    /// The first map of an adapter, `[in, rank]`; in files `[rank, in]`. Starts as peft's: uniform up to the inverse root of its inputs.
+    Down,
+    /// The second, `[rank, out]`; in files `[out, rank]`. Starts at 0, so that an adapter adds nothing at first.
+    Up,
+}
+
+impl Role {
+    /// Whether rows and columns change places in files.
+    pub(super) fn is_transposed(self) -> bool {
+        matches!(self, Self::Weight | Self::Down | Self::Up)
+    }
 }
 
 /// A parameter without its values.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Parameter {
     pub(super) name: String,
     pub(super) shape: [usize; 2],
     pub(super) role: Role,
     pub(super) part: Part,
+    pub(super) depth: Depth,
+    /// Its learning rate as a share of the run's; `None`: it is frozen.
+    pub(super) rate: Option<f64>,
+}
+
+/// Where in a model a parameter stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Depth {
+    /// Before the layers.
+    #[default]
+    Embeddings,
+    /// In a layer, counted from 0.
+    Layer(usize),
+    /// After the layers.
+    Top,
 }
 
 /// The part of a model that a parameter belongs to.
@@ -61,8 +87,9 @@ pub(super) struct Parameters {
     list: Vec<Parameter>,
     /// Standard deviation of fresh maps and tables; `None`: Xavier's of maps, GPT-2's of tables.
     deviation: Option<f64>,
-    /// The part that is being laid out.
+    /// The part that is being laid out, and where it stands.
     part: Part,
+    depth: Depth,
 }
 
 /// A tensor in a file: its name, its shape, its little-endian bytes.
@@ -82,7 +109,7 @@ impl Parameters {
     }
 
     pub(super) fn add(&mut self, name: String, shape: [usize; 2], role: Role) -> Slot {
-        self.list.push(Parameter { name, shape, role, part: self.part });
+        self.list.push(Parameter { name, shape, role, part: self.part, depth: self.depth, rate: Some(1.0) });
         Slot(self.list.len() - 1)
     }
 
@@ -91,15 +118,41 @@ impl Parameters {
         self.part = part;
     }
 
+    /// What is added from now on stands here.
+    pub(super) fn stand(&mut self, depth: Depth) {
+        self.depth = depth;
+    }
+
+    /// Those that are not frozen.
+    pub(super) fn learnt(&self) -> Self {
+        self.filtered(|_, parameter| parameter.rate.is_some())
+    }
+
+    /// Those that `wanted` wants, by their places.
+    pub(super) fn filtered(&self, wanted: impl Fn(usize, &Parameter) -> bool) -> Self {
+        let list = self.list.iter().enumerate().filter(|(place, parameter)| wanted(*place, parameter)).map(|(_, one)| one.clone()).collect();
+        Self { list, ..self.clone() }
+    }
+
+    /// Adds a parameter as it is.
+    pub(super) fn append(&mut self, parameter: Parameter) -> Slot {
+        self.list.push(parameter);
+        Slot(self.list.len() - 1)
+    }
+
     /// A parameter's fresh values in the order in which they lie in a file.
     pub(super) fn fresh_in_file(&self, parameter: &Parameter, seed: u64) -> Vec<f32> {
         let fresh = parameter.fresh(seed, self.deviation);
         let [rows, columns] = parameter.shape;
-        if parameter.role == Role::Weight { (0..rows * columns).map(|i| fresh[i % rows * columns + i / rows]).collect() } else { fresh }
+        if parameter.role.is_transposed() { (0..rows * columns).map(|i| fresh[i % rows * columns + i / rows]).collect() } else { fresh }
     }
 
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &Parameter> {
         self.list.iter()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut Parameter> {
+        self.list.iter_mut()
     }
 
     /// Number of values in all.
@@ -120,7 +173,7 @@ impl Parameters {
     /// `values` as safetensors entries: name with `prefix`, shape in the file, little-endian bytes.
     pub(super) fn to_entries(&self, prefix: &str, values: &Values) -> Result<Vec<Entry>, TrainerError> {
         let entry = |(parameter, value): (&Parameter, &Tensor<2>)| {
-            let transposed = if parameter.role == Role::Weight { value.clone().transpose() } else { value.clone() };
+            let transposed = if parameter.role.is_transposed() { value.clone().transpose() } else { value.clone() };
             let bytes = host(transposed)?.iter().flat_map(|number| number.to_le_bytes()).collect();
             Ok((format!("{prefix}{}", parameter.name), parameter.file_shape(), bytes))
         };
@@ -138,7 +191,7 @@ impl Parameters {
         for parameter in &self.list {
             let numbers = read(&format!("{prefix}{}", parameter.name), &parameter.file_shape())?;
             let [rows, columns] = parameter.shape;
-            values.push(if parameter.role == Role::Weight {
+            values.push(if parameter.role.is_transposed() {
                 let transposed = (0..rows * columns).map(|i| numbers[i % columns * rows + i / columns]).collect();
                 tensor(transposed, parameter.shape, device)
             } else {
@@ -152,14 +205,14 @@ impl Parameters {
 impl Parameter {
     /// Whether weight decay applies: not to biases and norms.
     pub(super) fn decays(&self) -> bool {
-        matches!(self.role, Role::Weight | Role::Kernel { .. } | Role::Table)
+        !matches!(self.role, Role::Bias | Role::Scale)
     }
 
     /// Its shape in a file.
     pub(super) fn file_shape(&self) -> Vec<usize> {
         let [rows, columns] = self.shape;
         match self.role {
-            Role::Weight => vec![columns, rows],
+            Role::Weight | Role::Down | Role::Up => vec![columns, rows],
             Role::Kernel { .. } | Role::Table => vec![rows, columns],
             Role::Bias | Role::Scale => vec![columns],
         }
@@ -176,7 +229,9 @@ impl Parameter {
             #[expect(clippy::cast_precision_loss, reason = "a width and a number of layers")]
             Role::Kernel { additions } => dice.normal(rows * columns, (KERNEL_GAIN / (rows * additions) as f64).sqrt()),
             Role::Table => dice.normal(rows * columns, deviation.unwrap_or(TABLE_DEVIATION)),
-            Role::Bias => vec![0.0; rows * columns],
+            #[expect(clippy::cast_precision_loss, reason = "a width")]
+            Role::Down => dice.even(rows * columns, 1.0 / (rows as f64).sqrt()),
+            Role::Bias | Role::Up => vec![0.0; rows * columns],
             Role::Scale => vec![1.0; rows * columns],
         }
     }
@@ -191,9 +246,13 @@ impl Values {
         self.0[slot.0].clone()
     }
 
-    /// The same values as leaves of a new autodiff graph.
-    pub(super) fn leaves(&self) -> Self {
-        Self(self.0.iter().map(|value| value.clone().autodiff().require_grad()).collect())
+    /// The same values as leaves of a new autodiff graph, in which those of frozen parameters have no gradient.
+    pub(super) fn leaves(&self, parameters: &Parameters) -> Self {
+        let leaf = |(value, parameter): (&Tensor<2>, &Parameter)| {
+            let value = value.clone().autodiff();
+            if parameter.rate.is_some() { value.require_grad() } else { value }
+        };
+        Self(self.0.iter().zip(&parameters.list).map(leaf).collect())
     }
 }
 

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use burn::tensor::{Device, Tensor};
 use serde_json::{Map, Value};
 
+use super::batch::{Batch, Layout};
 use super::classification::Classification;
 use super::durable::Draft;
 use super::language_modeling::LanguageModeling;
-use super::layers::Pass;
+use super::layers::{Angles, Pass, Rows};
 use super::parameters::{Parameters, Values};
 use super::preparation::Sources;
 use super::prepared::Description;
@@ -70,14 +71,40 @@ pub(super) trait Model: Any {
     /// The list of its parameters.
     fn parameters(&self) -> &Parameters;
 
+    /// The same list, to mark what is trained and how.
+    fn parameters_mut(&mut self) -> &mut Parameters;
+
     /// Examples of an epoch over a split.
     fn examples(&self, data: &PreparedData, split: Split) -> usize;
 
     /// Tokens of an example of the training rows.
     fn length(&self, data: &PreparedData, example: usize) -> usize;
 
+    /// Whether an example is the same tokens in every epoch.
+    fn repeats(&self) -> bool;
+
+    /// Some examples of the training rows, as layers read them.
+    fn reading(&self, part: &Part<'_>) -> Reading;
+
+    /// What the first layer reads, `[tokens, width]`.
+    fn begin(&self, pass: &Pass, reading: &Reading) -> Rows;
+
+    /// How many layers there are.
+    fn layers(&self) -> usize;
+
+    /// What a layer makes of what it reads.
+    fn layer(&self, pass: &Pass, number: usize, x: Rows, reading: &Reading) -> Rows;
+
+    /// The part of an optimiser step's loss, `[1]`, that these examples contribute, from what the last layer made.
+    fn finish(&self, pass: &Pass, x: Rows, reading: &Reading, part: &Part<'_>) -> Tensor<1>;
+
     /// The part of an optimiser step's loss, `[1]`, that some of its examples contribute.
-    fn loss(&self, pass: &Pass, part: &Part<'_>) -> Tensor<1>;
+    fn loss(&self, pass: &Pass, part: &Part<'_>) -> Tensor<1> {
+        let reading = self.reading(part);
+        let x = self.begin(pass, &reading);
+        let x = (0..self.layers()).fold(x, |x, number| self.layer(pass, number, x, &reading));
+        self.finish(pass, x, &reading, part)
+    }
 
     /// Measures `values` on a split: metrics by their names without prefix, `loss` among them.
     /// `told` hears how many examples of how many are done.
@@ -100,6 +127,14 @@ pub(super) trait Model: Any {
     fn naming(&self) -> Naming;
 }
 
+/// Examples as layers read them.
+pub(super) struct Reading {
+    pub(super) batch: Batch,
+    pub(super) layout: Layout,
+    /// How far heads are turned at each token, where positions are rotated.
+    pub(super) angles: Option<Angles>,
+}
+
 /// Some examples of an optimiser step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part<'a> {
@@ -108,6 +143,8 @@ pub(super) struct Part<'a> {
     pub(super) chosen: &'a [usize],
     /// Examples of the whole step, of which each weighs the same.
     pub(super) step_examples: usize,
+    /// What rows of each label weigh, and the examples of the whole step together, where they do not weigh the same.
+    pub(super) weights: Option<(&'a [f32], f64)>,
     /// The run's seed.
     pub(super) seed: u64,
     /// The epoch, counted from 0.

@@ -8,6 +8,7 @@ mod language;
 mod pretrained;
 mod runs;
 mod stopping;
+mod tuning;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -121,6 +122,7 @@ fn arguments(values: Value) -> TrainerArguments {
     for (key, value) in values.as_object().unwrap() {
         all[key] = value.clone();
     }
+    all.as_object_mut().unwrap().retain(|_, value| !value.is_null());
     TrainerArguments::resolve(&serde_json::from_value(all).unwrap()).unwrap()
 }
 

@@ -8,15 +8,17 @@ use burn::tensor::{Device, Tensor};
 use serde_json::{Value, json};
 
 use super::checkpoint::{self, Contents, ModelFiles, Report, RunFiles, State, Told, VERSION};
-use super::course::{Course, Due};
+use super::course::{Course, Due, Order};
+use super::descent::Descent;
 use super::evaluation::named;
-use super::fused::Aside;
+use super::features::{Features, Maker};
 use super::gradients::Gradients;
-use super::layers::{DropoutKey, Pass};
+use super::layers::DropoutKey;
 use super::optimiser::{Optimiser, Pace, clip_factor};
 use super::parameters::{Values, host};
 use super::schedule::RateCourse;
 use super::task::{Extent, Model, Part, same_shape, task};
+use super::tuning::{Tuning, summary};
 use super::{Host, HostVerdict, Job, RunEnd, Split, Start, TrainerError, device, pretrained};
 use crate::arguments::{LoggingStrategy, SamplingStrategy, TrainerArguments};
 
@@ -26,6 +28,7 @@ use crate::arguments::{LoggingStrategy, SamplingStrategy, TrainerArguments};
 /// A checkpoint that does not fit the job, an unusable device, files that cannot be written, a runner that is gone.
 pub fn train(job: &Job<'_>, host: &mut dyn Host) -> Result<RunEnd, TrainerError> {
     let mut run = Run::begin(job, host)?;
+    run.keep_features(host)?;
     if job.arguments.eval_on_start && run.state.global_step == 0 {
         run.evaluate(Due { clock: 0, reported: false, asked: false }, host)?;
     }
@@ -68,13 +71,15 @@ pub(super) struct Run<'a> {
     /// The same device with autodiff.
     tracked: Device,
     model: Box<dyn Model>,
+    tuning: Tuning,
+    features: Option<Features>,
     values: Values,
     optimiser: Optimiser,
     state: State,
     tokenizer: Vec<u8>,
     extras: Vec<(&'static str, Vec<u8>)>,
     /// The epoch whose order of rows is at hand.
-    order: (u64, Vec<usize>),
+    order: (u64, Order),
     /// The optimiser step the last checkpoint was written at.
     saved_step: Option<u64>,
     learning_rate: f64,
@@ -96,29 +101,33 @@ impl<'a> Run<'a> {
         let (arguments, data) = (job.arguments, job.data);
         let device = device::open(job.device)?;
         checkpoint::sweep(job.directory);
-        let model = task(arguments.task).model(&arguments.model, data)?;
-        let (parameters, examples) = (model.parameters(), model.examples(data, Split::Train));
-        let course =
-            Course::new(arguments, examples, job.clock, job.milestones.clone(), job.until, job.seed, job.rows_at_once.map(|rows| rows.train))?;
-        let course = match arguments.train_sampling_strategy {
-            SamplingStrategy::Random => course,
-            SamplingStrategy::GroupByLength => course.by_length((0..examples).map(|example| model.length(data, example)).collect()),
-        };
-        let mut optimiser = Optimiser::new(arguments, parameters, &device, device::optimiser_place(job.device));
-        let (values, state) = match job.start {
-            Start::Fresh => {
-                let values = match &arguments.model.pretrained {
-                    Some(source) => pretrained::values(Path::new(source), &*model, job.seed, &device, &mut |line| host.log(line))?,
-                    None => parameters.fresh(job.seed, &device),
-                };
-                (values, State::default())
-            }
-            Start::Resume(directory) | Start::Clone(directory) => {
+        let mut model = task(arguments.task).model(&arguments.model, data)?;
+        let own = match (job.start, &arguments.model.pretrained) {
+            (Start::Fresh, Some(source)) => pretrained::values(Path::new(source), &*model, job.seed, &device, &mut |line| host.log(line))?,
+            (Start::Fresh, None) => model.parameters().fresh(job.seed, &device),
+            (Start::Resume(directory) | Start::Clone(directory), _) => {
                 let saved = ModelFiles::load(directory, &device)?;
                 if !same_shape(&*saved.model, &*model) {
                     return Err(TrainerError::checkpoint(directory, "it holds a model of another shape than the arguments ask for"));
                 }
-                let mut files = RunFiles::load(directory, arguments, parameters, &mut optimiser, &device)?;
+                saved.values
+            }
+        };
+        let tuning = Tuning::new(model.parameters_mut(), arguments, data)?;
+        let (parameters, examples) = (model.parameters(), model.examples(data, Split::Train));
+        let lengths = || (0..examples).map(|example| model.length(data, example)).collect();
+        let rows_at_once = job.rows_at_once.map(|rows| rows.train);
+        let course = Course::new(arguments, examples, job.clock, job.milestones.clone(), job.until, job.seed, rows_at_once)?;
+        let course = match (arguments.max_tokens_per_batch, arguments.train_sampling_strategy) {
+            (Some(tokens), _) => course.by_tokens(arguments, tokens, lengths(), rows_at_once),
+            (None, SamplingStrategy::Random) => course,
+            (None, SamplingStrategy::GroupByLength) => course.by_length(lengths()),
+        };
+        let mut optimiser = Optimiser::new(arguments, parameters, &device, device::optimiser_place(job.device));
+        let (values, state) = match job.start {
+            Start::Fresh => (tuning.begin(parameters, own, job.seed, &device), State::default()),
+            Start::Resume(directory) | Start::Clone(directory) => {
+                let mut files = RunFiles::load(directory, arguments, parameters, tuning.adapters.as_ref(), &mut optimiser, &device)?;
                 match job.start {
                     Start::Clone(_) => files.state.last_report = None,
                     _ => check_same_run(job, &files.told).map_err(|message| TrainerError::checkpoint(directory, message))?,
@@ -130,12 +139,16 @@ impl<'a> Run<'a> {
                     let message = format!("it is at step {}, beyond the {} steps the arguments ask for", files.state.global_step, course.total);
                     return Err(TrainerError::checkpoint(directory, message));
                 }
-                (saved.values, files.state)
+                let values = match (&tuning.adapters, files.apart) {
+                    (Some(adapters), Some(apart)) => adapters.joined(own, apart),
+                    _ => tuning.begin(parameters, own, job.seed, &device),
+                };
+                (values, files.state)
             }
         };
         host.log(&format!(
-            "{} parameters, {examples} training examples, {} steps per epoch, {} in all; at step {}",
-            parameters.count(),
+            "{}, {examples} training examples, {} steps per epoch, {} in all; at step {}",
+            summary(parameters),
             course.steps_per_epoch,
             course.total,
             state.global_step
@@ -151,6 +164,8 @@ impl<'a> Run<'a> {
             course,
             device,
             model,
+            tuning,
+            features: None,
             values,
             optimiser,
             state,
@@ -183,7 +198,7 @@ impl<'a> Run<'a> {
         let rows = arguments.per_device_eval_batch_size;
         let batch = self.job.rows_at_once.map_or(rows, |at_once| at_once.eval.clamp(1, rows));
         let extent = Extent { split: Split::Validation, batch, limit: arguments.max_eval_samples };
-        let measured = named("eval", self.model.measure(&self.values, &self.device, data, &extent, &|_, _| {})?);
+        let measured = named("eval", self.model.measure(&self.tuning.merged(&self.values), &self.device, data, &extent, &|_, _| {})?);
         let loss = measured["eval_loss"];
         let words: Vec<String> = measured.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
         let mut metrics = measured;
@@ -225,6 +240,7 @@ impl<'a> Run<'a> {
         let contents = Contents {
             model: &*self.model,
             values: &self.values,
+            adapters: self.tuning.adapters.as_ref(),
             tokenizer: &self.tokenizer,
             extras: &self.extras,
             optimiser: &self.optimiser,
@@ -283,11 +299,12 @@ impl<'a> Run<'a> {
         }
         let micro_batches = self.course.micro_batches(rows_of, &self.order.1);
         let step_examples = micro_batches.iter().map(Vec::len).sum();
+        let weights = self.tuning.step_weight(self.job.data, micro_batches.iter().flatten().copied());
         let mut sum: Option<(Tensor<1>, Gradients)> = None;
         for (number, chosen) in (0..).zip(&micro_batches) {
             let (seed, smoothing) = (self.job.seed, arguments.label_smoothing_factor);
-            let part = Part { data: self.job.data, chosen, step_examples, seed, epoch, smoothing };
-            let (loss, gradients) = self.gradients(&part, DropoutKey { seed, step, micro_batch: number })?;
+            let part = Part { data: self.job.data, chosen, step_examples, weights, seed, epoch, smoothing };
+            let (loss, gradients) = self.descent().gradients(&self.values, &part, DropoutKey { seed, step, micro_batch: number })?;
             sum = Some(match sum {
                 None => (loss, gradients),
                 Some((losses, sums)) => (losses + loss, sums.plus(gradients, &self.device)?),
@@ -315,12 +332,20 @@ impl<'a> Run<'a> {
         Ok(Stepped::Loss(loss))
     }
 
-    /// The part of a step's loss and of its gradients that some examples contribute.
-    fn gradients(&self, part: &Part<'_>, dropout: DropoutKey) -> Result<(Tensor<1>, Gradients), TrainerError> {
-        let (leaves, aside) = (self.values.leaves(), Aside::default());
-        let loss = self.model.loss(&Pass::training(&leaves, &self.tracked, dropout).leaving(&aside), part);
-        let gradients = Gradients::of(&loss, &leaves, &aside, &self.device)?;
-        Ok((loss.inner(), gradients))
+    /// Computes what frozen first layers make of the rows, once for all steps.
+    fn keep_features(&mut self, host: &mut dyn Host) -> Result<(), TrainerError> {
+        if self.job.arguments.cache_frozen_features {
+            let (layers, shared) = (self.tuning.frozen_layers, self.job.arguments.model.pretrained.is_some());
+            let maker = Maker { model: &*self.model, values: &self.values, data: self.job.data, device: &self.device, layers, shared };
+            self.features = maker.features(host)?;
+        }
+        Ok(())
+    }
+
+    /// How a step goes down from its loss.
+    fn descent(&self) -> Descent<'_> {
+        let recompute = self.job.arguments.gradient_checkpointing;
+        Descent { model: &*self.model, tuning: &self.tuning, tracked: &self.tracked, device: &self.device, features: self.features.as_ref(), recompute }
     }
 
     /// The first parameter whose numbers in `values` are not all finite, in the model's order from input to output.

@@ -57,11 +57,13 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
         Job::Probe { train, probe: what } => probe(train, *what, incoming),
         Job::Prepare { arguments, data, cache } => {
             let prepared = prepare(arguments, data, cache)?;
+            let trained = trainer::fits(&resolve(arguments)?, &prepared).map_err(|error| chain(&error))?;
+            let findings: Vec<_> = prepared.findings().iter().chain(&trained).collect();
             let splits = [Split::Train, Split::Validation, Split::Test];
             let rows: BTreeMap<&str, usize> = splits.into_iter().map(|split| (split.name(), prepared.rows(split))).collect();
             answer(serde_json::json!({
                 "digest": prepared.digest(), "directory": prepared.directory(), "labels": prepared.labels(), "rows": rows,
-                "max_length": prepared.max_length(), "vocab_size": prepared.vocab_size(), "findings": prepared.findings(),
+                "max_length": prepared.max_length(), "vocab_size": prepared.vocab_size(), "findings": findings,
             }))
         }
         Job::Evaluate { checkpoint, arguments, data, cache, device } => {

@@ -150,3 +150,34 @@ fn a_whole_checkpoint_that_the_dead_runner_did_not_store_is_adopted() {
     assert!(text(&listed.stdout).contains("nothing to remove"), "{}", text(&listed.stdout));
     assert!(fs::read_dir(directory.join("runs/files/data")).unwrap().any(|entry| entry.unwrap().path().join("used-by-small").exists()));
 }
+
+#[test]
+fn a_killed_run_with_adapters_frozen_layers_and_kept_features_ends_with_the_same_weights() {
+    let tuned = |directory: &Path| {
+        steady(directory, 6);
+        let path = directory.join("small.toml");
+        let file = fs::read_to_string(&path).unwrap();
+        let how = "\"model.num_layers\" = 3\nfreeze_layers = 1\nlora_r = 2\nlora_dropout = 0.1\nclass_weights = \"balanced\"\nmax_tokens_per_batch = 400\n\
+                   layerwise_lr_decay = 0.9\ngradient_checkpointing = true";
+        let file = file.replace("\"model.num_layers\" = 1", how).replace("per_device_train_batch_size = 32\n", "");
+        fs::write(path, file).unwrap();
+    };
+    let (calm, stormy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    tuned(calm.path());
+    run(calm.path());
+    let directory = stormy.path();
+    tuned(directory);
+    for reports in [2, 7] {
+        let mut child = start(directory);
+        wait_for_reports(directory, reports);
+        processes::signal(child.id(), Signal::KILL);
+        child.wait().unwrap();
+        wait_until("its worker is gone", || workers(directory) == 0);
+    }
+    run(directory);
+    assert_eq!((trials(directory), weights(directory)), (trials(calm.path()), weights(calm.path())));
+    // The winner is an ordinary model.
+    ask(directory, &["export", "small", "-o", "model"]);
+    assert!(!directory.join("model/adapters.safetensors").exists());
+    ask(directory, &["predict", "model", "the bus never came"]);
+}

@@ -15,14 +15,14 @@ use super::super::task::{Model, Part, read_model};
 use super::*;
 
 /// One directory of `golden/`.
-struct Golden {
+pub(super) struct Golden {
     model: Box<dyn Model>,
     values: Values,
     /// `golden.json`.
     expected: Value,
     data: PreparedData,
     device: Device,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 pub(super) fn golden_directory(name: &str) -> PathBuf {
@@ -38,7 +38,7 @@ pub(super) fn numbers(value: &Value) -> Vec<f64> {
 }
 
 impl Golden {
-    fn of(name: &str) -> Self {
+    pub(super) fn of(name: &str) -> Self {
         let (source, device) = (golden_directory(name), Device::flex());
         let config = json_of(&source.join("config.json"));
         let expected = json_of(&source.join("golden.json"));
@@ -46,7 +46,12 @@ impl Golden {
         let values = trained_values(&source, &*model, &device).unwrap();
         let directory = TempDir::new().unwrap();
         let data = classified(directory.path(), &config, &expected);
-        Self { model, values, expected, data, device, _directory: directory }
+        Self { model, values, expected, data, device, directory }
+    }
+
+    /// Model, values, data, device, and the directory that the data lies in.
+    pub(super) fn parts(self) -> (Box<dyn Model>, Values, PreparedData, Device, TempDir) {
+        (self.model, self.values, self.data, self.device, self.directory)
     }
 
     fn rows(&self) -> usize {
@@ -55,10 +60,10 @@ impl Golden {
 
     /// Loss and gradients of some rows.
     fn gradients(&self, values: &Values, chosen: &[usize]) -> (Tensor<1>, Values) {
-        let leaves = values.leaves();
+        let leaves = values.leaves(self.model.parameters());
         let device = self.device.clone().autodiff();
         let pass = Pass::training(&leaves, &device, DropoutKey { seed: 1, step: 0, micro_batch: 0 });
-        let part = Part { data: &self.data, chosen, step_examples: chosen.len(), seed: 1, epoch: 0, smoothing: 0.0 };
+        let part = Part { data: &self.data, chosen, step_examples: chosen.len(), weights: None, seed: 1, epoch: 0, smoothing: 0.0 };
         let loss = self.model.loss(&pass, &part);
         let mut gradients = loss.backward();
         let gradient = |leaf: &Tensor<2>| leaf.grad_remove(&mut gradients).unwrap_or_else(|| leaf.clone().inner().zeros_like());
@@ -84,22 +89,32 @@ fn classified(directory: &Path, config: &Value, expected: &Value) -> PreparedDat
     let texts = expected["texts"].as_array().unwrap().iter();
     let ids = texts.map(|text| text.as_array().unwrap().iter().map(|id| u32::try_from(id.as_u64().unwrap()).unwrap()).collect());
     let rows: Vec<(Vec<u32>, u32)> = ids.zip(codes).collect();
-    let description = Description {
+    let labels = ["LABEL_0", "LABEL_1", "LABEL_2"].map(str::to_owned).to_vec();
+    prepared(directory, &rows, Description { labels, label_sets, ..plain(rows.len()) })
+}
+
+/// What is said of so many rows.
+pub(super) fn plain(rows: usize) -> Description {
+    Description {
         format: FORMAT,
         digest: "golden".to_owned(),
-        labels: ["LABEL_0", "LABEL_1", "LABEL_2"].map(str::to_owned).to_vec(),
-        label_sets,
-        rows: [rows.len(), rows.len(), 0],
+        labels: Vec::new(),
+        label_sets: Vec::new(),
+        rows: [rows, rows, 0],
         max_length: 12,
         vocab_size: 40,
         tokenizer: words(),
         stream: None,
         findings: Vec::new(),
-    };
+    }
+}
+
+/// Rows as prepared data, for training and validation alike.
+pub(super) fn prepared(directory: &Path, rows: &[(Vec<u32>, u32)], description: Description) -> PreparedData {
     let target = directory.join("data");
     let draft = Draft::new(&target).unwrap();
-    draft.write("train.rows", &TokenRows::encode(&rows)).unwrap();
-    draft.write("validation.rows", &TokenRows::encode(&rows)).unwrap();
+    draft.write("train.rows", &TokenRows::encode(rows)).unwrap();
+    draft.write("validation.rows", &TokenRows::encode(rows)).unwrap();
     draft.write("test.rows", &TokenRows::encode(&[])).unwrap();
     draft.write("data.json", &serde_json::to_vec(&description).unwrap()).unwrap();
     draft.publish(Existing::Keep).unwrap();
@@ -112,7 +127,7 @@ pub(super) fn close(what: &str, actual: f64, expected: f64, tolerance: f64) {
 
 /// A tensor's numbers in the order in which they lie in files.
 pub(super) fn in_file_order(value: Tensor<2>, role: Role) -> Vec<f64> {
-    let value = if role == Role::Weight { value.transpose() } else { value };
+    let value = if role.is_transposed() { value.transpose() } else { value };
     host(value).unwrap().into_iter().map(f64::from).collect()
 }
 

@@ -38,7 +38,7 @@ impl Golden {
     }
 
     fn gradients(&self, values: &Values, chosen: &[usize]) -> (Tensor<1>, Values) {
-        let leaves = values.leaves();
+        let leaves = values.leaves(self.model.parameters());
         let device = self.device.clone().autodiff();
         let pass = Pass::training(&leaves, &device, DropoutKey { seed: 1, step: 0, micro_batch: 0 });
         let seen: Vec<u32> = chosen.iter().flat_map(|row| &self.windows[*row][..7]).copied().collect();

@@ -38,7 +38,7 @@ fn gradients_of_the_whole_model_are_finite_differences() {
 pub(super) fn gradients_are_differences(parameters: &Parameters, values: Values, device: &Device, loss: impl Fn(&Values, &Device) -> Tensor<1>) {
     // Embeddings as fresh are so small that a norm's curvature spoils the differences: larger ones, and gelu, which is smooth.
     let values = Values(values.0.into_iter().zip(parameters.iter()).map(|(v, p)| if p.role == Role::Table { v * 30.0 } else { v }).collect());
-    let leaves = values.leaves();
+    let leaves = values.leaves(parameters);
     let tracked = device.clone().autodiff();
     let mut gradients = loss(&leaves, &tracked).backward();
     let at = |values: &Values| f64::from(host(loss(values, device)).unwrap()[0]);
@@ -177,7 +177,7 @@ fn gradients_of_entries_are_those_of_whole_tables() {
     let batch = Batch::new(vec![vec![2, 5, 7, 7, 3], vec![2, 8, 3]]);
     let tracked = device.clone().autodiff();
     let gradients = |aside: Option<&Aside>| {
-        let leaves = values.leaves();
+        let leaves = values.leaves(&parameters);
         let pass = Pass::training(&leaves, &tracked, DropoutKey { seed: 1, step: 2, micro_batch: 0 });
         let pass = if let Some(aside) = aside { pass.leaving(aside) } else { pass };
         let loss = encoder.forward(&pass, &batch).square().sum();

@@ -291,3 +291,26 @@ fn several_labels_and_numbers_are_learnt() {
     let problem = study.prepare_for(TaskKind::TextRegression, json!({})).unwrap_err().to_string();
     assert!(problem.contains("is no number"), "{problem}");
 }
+
+#[test]
+fn trials_share_what_frozen_layers_of_a_pretrained_model_make_of_the_rows() {
+    let study = Study::new();
+    let data = study.prepare(json!({})).unwrap();
+    let run = |values: Value, name: &str| {
+        let (arguments, mut runner) = (fine_tuning(&study, values), Runner::default());
+        train(&job(&arguments, &data, &study.path().join(name)), &mut runner).unwrap();
+        let kept = runner.logs.iter().any(|line| line.contains("computed once and kept"));
+        (kept, fs::read(runner.checkpoints.last().unwrap().1.join("model.safetensors")).unwrap())
+    };
+    let features = || fs::read_dir(data.directory()).unwrap().filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("features-")).count();
+    let (first, weights) = run(json!({"freeze_layers": 1}), "first");
+    assert!(first && features() == 1);
+    assert_eq!(run(json!({"freeze_layers": 1}), "again"), (false, weights), "read from the disk, to the same weights");
+    assert!(run(json!({"freeze_layers": 2}), "deeper").0 && features() == 2, "of another depth");
+    // A file that is not whole is made anew.
+    let directory = fs::read_dir(data.directory()).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.join("rows.f32").exists()).unwrap();
+    fs::write(directory.join("rows.f32"), "torn").unwrap();
+    let (one, other) = (run(json!({"freeze_layers": 1}), "one"), run(json!({"freeze_layers": 2}), "other"));
+    assert!(one.0 != other.0, "one of them was made again");
+    assert!(!run(json!({"freeze_layers": 1}), "one").0 && !run(json!({"freeze_layers": 2}), "other").0, "and kept");
+}
