@@ -220,7 +220,7 @@ fn how_a_model_is_tuned_survives_being_stored_and_given_again() {
         "gradient_checkpointing": true, "layer_decay": 0.9, "cache_frozen_features": false
     })))
     .unwrap();
-    assert_eq!((arguments.max_tokens_per_batch, arguments.per_device_train_batch_size), (Some(4096), 65_536));
+    assert_eq!((arguments.max_tokens_per_batch, arguments.per_device_train_batch_size), (Some(4096), 4096));
     let stored = serde_json::to_value(&arguments).unwrap();
     assert_eq!(serde_json::from_value::<TrainerArguments>(stored.clone()).unwrap(), arguments);
     let given: BTreeMap<String, Value> = serde_json::from_value(stored).unwrap();

@@ -305,6 +305,8 @@ pub enum SamplingStrategy {
     Random,
     /// Rows of like lengths together, and otherwise at random.
     GroupByLength,
+    /// As they stand in the data.
+    Sequential,
 }
 
 const SHARE: ArgumentKind = ArgumentKind::Float { low: Included(0.0), high: Excluded(1.0) };
@@ -445,7 +447,12 @@ pub static ARGUMENTS: &[Argument] = &[
     line("logging_first_step", ArgumentKind::Flag, Flag(false), "a log line for the first step, too"),
     line("dataloader_drop_last", ArgumentKind::Flag, Flag(false), "leave out an incomplete last micro-batch of an epoch"),
     // Padding costs time on GPUs; on the CPU there is none.
-    line("train_sampling_strategy", Choice(&["random", "group_by_length"]), Text("random"), "the order of rows: at random, or like lengths together"),
+    line(
+        "train_sampling_strategy",
+        Choice(&["random", "group_by_length", "sequential"]),
+        Text("random"),
+        "the order of rows: at random, like lengths together, or as they stand in the data",
+    ),
     line(
         "max_tokens_per_batch",
         count(i64::MAX),

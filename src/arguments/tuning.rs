@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::table::{ArgumentProblem, given};
-use super::training::{ARGUMENTS, MOST_ROWS, TaskKind, TrainerArguments};
+use super::training::{ARGUMENTS, MOST_ROWS, SamplingStrategy, TaskKind, TrainerArguments};
 
 /// How much each label's rows count; stored as the word `balanced` or as a list.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,8 +71,9 @@ pub(super) fn fill_in(merged: &mut Map<String, Value>, values: &BTreeMap<String,
         }
     }
     let rows = "per_device_train_batch_size";
-    if !merged["max_tokens_per_batch"].is_null() && !given(ARGUMENTS, values).iter().any(|(name, _)| *name == rows) {
-        merged[rows] = MOST_ROWS.into();
+    // A row has at least one token.
+    if let Some(tokens) = merged["max_tokens_per_batch"].as_i64().filter(|_| !given(ARGUMENTS, values).iter().any(|(name, _)| *name == rows)) {
+        merged[rows] = tokens.min(MOST_ROWS).into();
     }
 }
 
@@ -95,6 +96,10 @@ pub(super) fn contradictions(arguments: &TrainerArguments, values: &BTreeMap<Str
     }
     if arguments.max_tokens_per_batch.is_some() && arguments.dataloader_drop_last {
         problem("dataloader_drop_last", "`max_tokens_per_batch` leaves no incomplete micro-batch to drop".to_owned(), "leave one of them out");
+    }
+    if arguments.max_tokens_per_batch.is_some() && arguments.train_sampling_strategy == SamplingStrategy::Sequential {
+        let message = "`max_tokens_per_batch` puts rows of like lengths together, and \"sequential\" leaves them in their order".to_owned();
+        problem("train_sampling_strategy", message, "leave one of them out");
     }
     problems
 }

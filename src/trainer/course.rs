@@ -2,7 +2,7 @@
 
 use super::dice::{Dice, key};
 use super::{Clock, Milestones, TrainerError};
-use crate::arguments::{EvalStrategy, TrainerArguments};
+use crate::arguments::{EvalStrategy, SamplingStrategy, TrainerArguments};
 
 /// The plan of a run, a function of arguments, number of rows and seed alone.
 #[derive(Debug, Clone)]
@@ -24,6 +24,8 @@ pub(super) struct Course {
     eval_steps: u64,
     eval_delay: f64,
     seed: u64,
+    /// Whether rows are seen in their order.
+    sequential: bool,
     /// Of all rows, where those of like lengths go together.
     lengths: Option<Vec<usize>>,
     /// Where micro-batches are as large as tokens allow.
@@ -99,6 +101,7 @@ impl Course {
             eval_steps,
             eval_delay: arguments.eval_delay,
             seed,
+            sequential: arguments.train_sampling_strategy == SamplingStrategy::Sequential,
             lengths: None,
             budget: None,
         })
@@ -144,7 +147,8 @@ impl Course {
 
     /// The order of the rows in `epoch` (counted from 0).
     pub(super) fn order(&self, epoch: u64) -> Order {
-        let mut rows = Dice::new(key(self.seed, "data", &[epoch])).permutation(index(self.available));
+        let all = index(self.available);
+        let mut rows = if self.sequential { (0..all).collect() } else { Dice::new(key(self.seed, "data", &[epoch])).permutation(all) };
         if let Some(budget) = &self.budget {
             rows.sort_by_key(|row| budget.lengths[*row]);
             let starts: Vec<usize> = budget.sizes.iter().scan(0, |start, size| Some(std::mem::replace(start, *start + size))).collect();
@@ -398,6 +402,12 @@ mod tests {
         assert_ne!(whole.order(0).ends, whole.order(1).ends, "turns are drawn anew");
         // Batches are nearly full: of 500 rows of 34.5 tokens on average.
         assert!(whole.steps_per_epoch * 3 < 500 * 35 / 200 * 5 / 4, "{}", whole.steps_per_epoch);
+    }
+
+    #[test]
+    fn rows_can_be_seen_as_they_stand() {
+        let course = course(json!({"train_sampling_strategy": "sequential"}), Clock::Step, Milestones::default(), None);
+        assert_eq!(course.order(1).rows, (0..10).collect::<Vec<_>>());
     }
 
     #[test]

@@ -42,9 +42,16 @@ impl Draft {
 
     /// Writes one file of the directory and waits until it is on the disk.
     pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TrainerError> {
+        self.write_parts(name, std::iter::once(bytes))
+    }
+
+    /// The same for a file that never lies in memory as a whole.
+    pub(super) fn write_parts(&self, name: &str, parts: impl Iterator<Item = impl AsRef<[u8]>>) -> Result<(), TrainerError> {
         let path = self.temporary.join(name);
         let written = File::create(&path).and_then(|mut file| {
-            file.write_all(bytes)?;
+            for part in parts {
+                file.write_all(part.as_ref())?;
+            }
             file.sync_all()
         });
         written.map_err(TrainerError::io("write", &path))

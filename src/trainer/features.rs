@@ -22,6 +22,9 @@ const MOST_ON_DISK: u64 = 4 << 30;
 /// Rows that are computed together: always the same ones, so that their numbers do not depend on where a run was interrupted.
 const TOGETHER: usize = 64;
 
+/// Numbers that are written at once.
+const PIECE: usize = 1 << 18;
+
 const FILE: &str = "rows.f32";
 
 /// The vectors of all tokens of the training rows after some layers.
@@ -91,10 +94,15 @@ impl Maker<'_> {
             }
         }
         host.log(&format!("what {} frozen layers make of the rows is computed once and kept: {size:.1} MiB", self.layers));
-        if self.shared && let Err(error) = self.store(&directory, &numbers) {
+        if !self.shared {
+            return Ok(Some(Features { width, starts, numbers: Numbers::Memory(numbers) }));
+        }
+        let kept = self.store(&directory, &numbers);
+        if let Err(error) = &kept {
             host.log(&format!("it stays in memory, for it cannot be kept for other trials: {error}"));
         }
-        Ok(Some(Features { width, starts, numbers: Numbers::Memory(numbers) }))
+        let kept = kept.ok().and_then(|()| mapped(&directory.join(FILE), bytes));
+        Ok(Some(Features { width, starts, numbers: kept.unwrap_or(Numbers::Memory(numbers)) }))
     }
 
     /// What the frozen layers make of some rows.
@@ -125,9 +133,8 @@ impl Maker<'_> {
         if taken + 4 * numbers.len() as u64 > MOST_ON_DISK {
             return Err(TrainerError::Arguments { message: format!("{taken} bytes of other layers lie there") });
         }
-        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         let draft = Draft::new(directory)?;
-        draft.write(FILE, &bytes)?;
+        draft.write_parts(FILE, numbers.chunks(PIECE).map(|piece| piece.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>()))?;
         // What is there is not whole, or another process was a moment faster with the same.
         draft.publish(Existing::Replace)
     }

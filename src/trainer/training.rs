@@ -120,7 +120,7 @@ impl<'a> Run<'a> {
         let course = Course::new(arguments, examples, job.clock, job.milestones.clone(), job.until, job.seed, rows_at_once)?;
         let course = match (arguments.max_tokens_per_batch, arguments.train_sampling_strategy) {
             (Some(tokens), _) => course.by_tokens(arguments, tokens, lengths(), rows_at_once),
-            (None, SamplingStrategy::Random) => course,
+            (None, SamplingStrategy::Random | SamplingStrategy::Sequential) => course,
             (None, SamplingStrategy::GroupByLength) => course.by_length(lengths()),
         };
         let mut optimiser = Optimiser::new(arguments, parameters, &device, device::optimiser_place(job.device));
