@@ -228,7 +228,8 @@ fn how_a_model_is_tuned_survives_being_stored_and_given_again() {
     assert_eq!(TrainerArguments::resolve(&given).unwrap(), arguments);
     // Stored before there was any of it.
     let mut older = serde_json::to_value(TrainerArguments::resolve(&BTreeMap::new()).unwrap()).unwrap();
-    let newer = ["freeze", "freeze_layers", "layerwise_lr_decay", "lora_r", "lora_alpha", "class_weights", "max_tokens_per_batch", "cache_frozen_features"];
+    let newer =
+        ["freeze", "freeze_layers", "layerwise_lr_decay", "lora_r", "lora_alpha", "class_weights", "max_tokens_per_batch", "cache_frozen_features"];
     older.as_object_mut().unwrap().retain(|name, _| !newer.contains(&name.as_str()));
     assert_eq!(serde_json::from_value::<TrainerArguments>(older).unwrap(), TrainerArguments::resolve(&BTreeMap::new()).unwrap());
 }

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::model::{DECODER_TYPES, ENCODER_TYPES, ModelArguments, TokenizerArguments, TokenizerKind, TokenizerSource};
 use super::schedule::{SCHEDULE_NAMES, Schedule, ScheduleArguments, schedule_problems};
 use super::shape;
-use super::tuning::{self, ClassWeights};
 use super::table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, merge, of_other_tasks};
+use super::tuning::{self, ClassWeights};
 
 /// Everything a training run is told, complete: defaults are filled in, so that it can be stored and compared.
 ///

@@ -46,12 +46,8 @@ impl Adapters {
             [] => last(module).is_some_and(|word| QUERIES_AND_VALUES.contains(&word)),
             targets => targets.iter().any(|target| target == "all-linear" || ends(module, target)),
         };
-        let chosen: Vec<(usize, Parameter)> = parameters
-            .iter()
-            .cloned()
-            .enumerate()
-            .filter(|(_, map)| map.rate.is_some() && is_map(map) && module(map).is_some_and(wanted))
-            .collect();
+        let chosen: Vec<(usize, Parameter)> =
+            parameters.iter().cloned().enumerate().filter(|(_, map)| map.rate.is_some() && is_map(map) && module(map).is_some_and(wanted)).collect();
         if chosen.is_empty() {
             return Err(wrong("`lora_r` asks for adapters, and no linear map is left for them: see `freeze` and `lora_target_modules`".to_owned()));
         }

@@ -69,7 +69,10 @@ impl Maker<'_> {
         #[expect(clippy::cast_precision_loss, reason = "a size to show")]
         let size = bytes as f64 / f64::from(1 << 20);
         if bytes > MOST {
-            host.log(&format!("what {} frozen layers make of the rows takes {size:.0} MiB, more than is kept: it is computed in every step", self.layers));
+            host.log(&format!(
+                "what {} frozen layers make of the rows takes {size:.0} MiB, more than is kept: it is computed in every step",
+                self.layers
+            ));
             return Ok(None);
         }
         let directory = self.directory()?;

@@ -7,13 +7,13 @@ use std::path::Path;
 use burn::tensor::{Device, Tensor};
 use serde_json::{Map, Value};
 
+use super::batch::Batch;
 use super::corpus;
 use super::decoder::{Architecture, Decoder};
 use super::dice::{Dice, key};
 use super::durable::Draft;
 use super::families::decoders::DECODERS;
 use super::fused::row_losses;
-use super::batch::Batch;
 use super::layers::{Pass, Rows};
 use super::parameters::{Parameters, Values, host};
 use super::preparation::Sources;

@@ -345,7 +345,14 @@ impl<'a> Run<'a> {
     /// How a step goes down from its loss.
     fn descent(&self) -> Descent<'_> {
         let recompute = self.job.arguments.gradient_checkpointing;
-        Descent { model: &*self.model, tuning: &self.tuning, tracked: &self.tracked, device: &self.device, features: self.features.as_ref(), recompute }
+        Descent {
+            model: &*self.model,
+            tuning: &self.tuning,
+            tracked: &self.tracked,
+            device: &self.device,
+            features: self.features.as_ref(),
+            recompute,
+        }
     }
 
     /// The first parameter whose numbers in `values` are not all finite, in the model's order from input to output.

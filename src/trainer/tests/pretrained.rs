@@ -302,7 +302,9 @@ fn trials_share_what_frozen_layers_of_a_pretrained_model_make_of_the_rows() {
         let kept = runner.logs.iter().any(|line| line.contains("computed once and kept"));
         (kept, fs::read(runner.checkpoints.last().unwrap().1.join("model.safetensors")).unwrap())
     };
-    let features = || fs::read_dir(data.directory()).unwrap().filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("features-")).count();
+    let features = || {
+        fs::read_dir(data.directory()).unwrap().filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("features-")).count()
+    };
     let (first, weights) = run(json!({"freeze_layers": 1}), "first");
     assert!(first && features() == 1);
     assert_eq!(run(json!({"freeze_layers": 1}), "again"), (false, weights), "read from the disk, to the same weights");

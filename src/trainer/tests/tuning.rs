@@ -121,7 +121,9 @@ impl Tuned {
 #[test]
 fn frozen_parameters_stay_and_the_others_learn_as_in_pytorch() {
     let golden = golden();
-    for freeze in [json!({"freeze_layers": 1}), json!({"freeze": "embeddings, layers.0"}), json!({"freeze": ["embeddings", "bert.encoder.layer.0.*"]})] {
+    for freeze in
+        [json!({"freeze_layers": 1}), json!({"freeze": "embeddings, layers.0"}), json!({"freeze": ["embeddings", "bert.encoder.layer.0.*"]})]
+    {
         let mut tuned = Tuned::of("bert", freeze);
         let before = tuned.values.clone();
         assert_eq!(tuned.model.parameters().learnt().count() as u64, golden["frozen"]["trained"].as_u64().unwrap());
@@ -281,7 +283,14 @@ fn accumulated_batches_of_tokens_equal_the_same_rows_at_once() {
             "model.attention_dropout": 0,
         }));
         let mut runner = Runner::default();
-        train(&Job { rows_at_once: rows_at_once.map(|rows| RowsAtOnce { train: rows, eval: rows }), ..fixture.job(&arguments, &fixture.path().join(name)) }, &mut runner).unwrap();
+        train(
+            &Job {
+                rows_at_once: rows_at_once.map(|rows| RowsAtOnce { train: rows, eval: rows }),
+                ..fixture.job(&arguments, &fixture.path().join(name))
+            },
+            &mut runner,
+        )
+        .unwrap();
         runner.reports.iter().map(|(_, metrics)| [metrics["train_loss"], metrics["eval_loss"]]).collect::<Vec<_>>()
     };
     for (one, other) in losses(None, "whole").iter().flatten().zip(losses(Some(3), "parts").iter().flatten()) {
@@ -359,7 +368,11 @@ fn names_that_fit_nothing_are_refused_with_those_there_are() {
     assert!(problem(json!({"freeze": "layers.3"})).contains("`layers.3`, which the model does not have; it has embeddings, layers.0 to layers.0"));
     assert!(problem(json!({"freeze_layers": 2})).contains("the model has 1 layers"));
     assert!(problem(json!({"freeze": "*"})).contains("nothing to train"));
-    assert!(problem(json!({"lora_r": 2, "lora_target_modules": "q_proj"})).contains("there are inner, key, outer, output, query, value, or all-linear"));
+    assert!(
+        problem(json!({"lora_r": 2, "lora_target_modules": "q_proj"})).contains("there are inner, key, outer, output, query, value, or all-linear")
+    );
     assert!(problem(json!({"lora_r": 2, "freeze_layers": 1})).contains("no linear map is left"));
-    assert!(problem(json!({"class_weights": [1, 2]})).contains("`class_weights` are 2, and the data has 3 labels: `negative`, `neutral`, `positive`"));
+    assert!(
+        problem(json!({"class_weights": [1, 2]})).contains("`class_weights` are 2, and the data has 3 labels: `negative`, `neutral`, `positive`")
+    );
 }
