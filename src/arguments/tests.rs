@@ -205,7 +205,7 @@ fn names_and_weights_are_lists_or_texts_with_commas_so_that_they_can_be_searched
     let one = resolved(json!({"freeze": "embeddings, layers.0-3", "class_weights": "1, 2.5"}));
     assert_eq!(one, resolved(json!({"freeze": ["embeddings", "layers.0-3"], "class_weight": [1, 2.5]})));
     assert_eq!(one.class_weights, Some(ClassWeights::Given(vec![1.0, 2.5])));
-    let none = resolved(json!({"freeze": "", "class_weights": "none", "lora_target_modules": []}));
+    let none = resolved(json!({"freeze": "", "class_weights": "none", "lora_r": 0, "lora_target_modules": []}));
     assert_eq!((none.freeze.len(), none.class_weights, none.lora_target_modules.len()), (0, None, 0));
     assert_eq!(resolved(json!({"class_weights": "balanced"})).class_weights, Some(ClassWeights::Balanced));
     assert_eq!(check_values("class_weights", &[json!("balancd"), json!([1, 0]), json!([]), json!(3)]).len(), 4);

@@ -83,7 +83,8 @@ pub(super) fn contradictions(arguments: &TrainerArguments, values: &BTreeMap<Str
     let key_of = |name: &str| given.iter().find(|(known, _)| *known == name).map(|(_, key)| key.as_str());
     let mut problems = Vec::new();
     let mut problem = |key: &str, message: String, help: &str| problems.push(ArgumentProblem::new(key, message).with_help(help));
-    if arguments.class_weights.is_some() && arguments.task != TaskKind::TextClassification {
+    // Of language models the table of arguments says it.
+    if arguments.class_weights.is_some() && matches!(arguments.task, TaskKind::MultiLabelClassification | TaskKind::TextRegression) {
         let message = format!("`class_weights` means nothing to `{}`", arguments.task.line().name);
         problem("class_weights", message, "leave it out; it weighs the rows of tasks with one label each");
     }

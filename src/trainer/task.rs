@@ -99,6 +99,7 @@ pub(super) trait Model: Any {
     fn finish(&self, pass: &Pass, x: Rows, reading: &Reading, part: &Part<'_>) -> Tensor<1>;
 
     /// The part of an optimiser step's loss, `[1]`, that some of its examples contribute.
+    #[cfg(test)]
     fn loss(&self, pass: &Pass, part: &Part<'_>) -> Tensor<1> {
         let reading = self.reading(part);
         let x = self.begin(pass, &reading);
