@@ -97,7 +97,7 @@ impl Descent<'_> {
         build: &dyn Fn(&Pass) -> (Tensor<1>, Option<Rows>),
     ) -> Result<Segment, TrainerError> {
         let (leaves, aside) = (values.leaves(self.model.parameters()), Aside::default());
-        let pass = Pass::training(&leaves, self.tracked, dropout).tuned(self.tuning).leaving(&aside).from_site(site);
+        let pass = Pass::training(&leaves, self.tracked, dropout).tuned(self.tuning).leaving(&aside).at_site(site);
         let (output, leaf) = build(&pass);
         let (gradients, read) = Gradients::with_read(&output, &leaves, leaf.as_ref(), &aside, self.device)?;
         Ok(Segment { output: output.inner(), gradients, read })

@@ -62,7 +62,7 @@ impl<'a> Pass<'a> {
     }
 
     /// The same pass, which meets site number `sites` of dropout next.
-    pub(super) fn from_site(self, sites: u64) -> Self {
+    pub(super) fn at_site(self, sites: u64) -> Self {
         self.sites.set(sites);
         self
     }
