@@ -27,7 +27,14 @@ pub(super) const REDUCTION_FACTOR: OptionSpec = OptionSpec {
     name: "reduction_factor",
     kind: OptionKind::Int { min: 2, max: 1_000 },
     default: "3",
-    summary: "one of so many trials passes a rung, and the next rung is so many times as far",
+    summary: "one of so many trials passes a rung",
+};
+
+pub(super) const RUNG_FACTOR: OptionSpec = OptionSpec {
+    name: "rung_factor",
+    kind: OptionKind::Int { min: 2, max: 1_000 },
+    default: "the reduction factor",
+    summary: "the next rung is so many times as far; a smaller one stops the hopeless sooner",
 };
 
 const BRACKETS: OptionSpec = OptionSpec {
@@ -49,7 +56,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     aliases: &[],
     summary: "successive halving without waiting: at each rung the best third (`reduction_factor`) goes on",
     version: 1,
-    options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, BRACKETS, MODE],
+    options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR, BRACKETS, MODE],
     build: |spec, budget| Asha::new(spec, budget).map(|asha| Box::new(asha) as Box<dyn Pruner>),
 };
 
@@ -65,7 +72,9 @@ enum Mode {
 /// ASHA (Li et al., *A System for Massively Parallel Hyperparameter Tuning*, MLSys 2020), with the paper's eta, r, R
 /// and s as `reduction_factor`, `min_resource`, `max_resource` and the index of the bracket.
 ///
-/// - The rungs of bracket s lie at `r eta^(s+k)`, k = 0, 1, ..., below R.
+/// - The rungs of bracket s lie at `r eta^(s+k)`, k = 0, 1, ..., below R. `rung_factor` takes eta's place in the ladder alone: where
+///   a sampler proposes better and better trials, one in eta of all stands for most of the new ones, and rungs closer to
+///   each other bring the reduction back (benches/search/README.md has the figures).
 /// - A trial's value at a rung is its **first report at or after it**: reports may skip rungs. A report that passes
 ///   several rungs is judged at the highest.
 /// - A rung's population is every trial of the bracket with such a report, **in whatever state it is now**: pruned ones,
@@ -130,7 +139,7 @@ impl Asha {
         let min_resource = spec.count("min_resource", 1).max(1);
         let max_resource = spec.options.get("max_resource").and_then(serde_json::Value::as_u64).into_iter().chain(budget).min();
         let reduction_factor = spec.count("reduction_factor", 3).max(2);
-        let rungs = rungs_below(max_resource, min_resource, reduction_factor);
+        let rungs = rungs_below(max_resource, min_resource, spec.count("rung_factor", reduction_factor).max(2));
         // A study of very short trials with the default ladder is let through: there is nothing to stop early.
         let own_numbers = spec.options.contains_key("min_resource") || spec.options.contains_key("max_resource");
         if let (true, true, Some(max)) = (rungs.is_empty(), own_numbers, max_resource) {
@@ -265,8 +274,8 @@ fn problem(spec: &PolicySpec, option: &str, why: String) -> PolicyError {
     PolicyError::Option { policy: spec.name.clone(), option: option.to_owned(), why }
 }
 
-fn rungs_below(max_resource: Option<u64>, min_resource: u64, reduction_factor: u64) -> Vec<u64> {
-    let ladder = std::iter::successors(Some(min_resource), |rung| rung.checked_mul(reduction_factor));
+fn rungs_below(max_resource: Option<u64>, min_resource: u64, factor: u64) -> Vec<u64> {
+    let ladder = std::iter::successors(Some(min_resource), |rung| rung.checked_mul(factor));
     ladder.take_while(|rung| max_resource.is_none_or(|max| *rung < max)).collect()
 }
 

@@ -3,7 +3,7 @@
 mod forecast;
 
 use self::forecast::{Expected, Forecast};
-use super::asha::{Asha, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR};
+use super::asha::{Asha, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
 use super::{Case, Pruner, PrunerEntry};
 use crate::policy::{OptionKind, OptionSpec, PolicyError};
 use crate::study::{Milestones, PolicySpec};
@@ -18,6 +18,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
         MIN_RESOURCE,
         MAX_RESOURCE,
         REDUCTION_FACTOR,
+        RUNG_FACTOR,
         OptionSpec {
             name: "probability",
             kind: OptionKind::Float { min: 0.0, max: 1.0 },

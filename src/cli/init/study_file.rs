@@ -83,8 +83,9 @@ impl TrainerStudy {
              [study]\nname = {}\nmetric = \"{metric}\"{why}\ndirection = \"{direction}\"\n{}\n\
              [budget]\u{1}it ends at whichever comes first\n\
              trials = {}\n# time = \"2h\"\n# target = 0.95\n\n{}\n{}\n{}\n\
-             [sampler]\u{1}who proposes: `hpsearch list samplers`\ntype = \"tpe\"\n\n\
-             [pruner]\u{1}who stops hopeless trials: `hpsearch list pruners`\ntype = \"asha\"\n{}reduction_factor = 3\u{1}the best third goes on\n\n\
+             [sampler]\u{1}who proposes: `hpsearch list samplers`\ntype = \"auto\"\n\n\
+             [pruner]\u{1}who stops hopeless trials: `hpsearch list pruners`\ntype = \"asha\"\n{}reduction_factor = 3\u{1}the best third goes on\n\
+             rung_factor = 2\u{1}and is judged again after twice as long\n\n\
              # [devices]\n# use = [\"cpu\"]\u{1}default: the GPUs if there are any, else the CPU\n\n\
              # [export]\u{1}the best model, written when the study ends\n# dir = \"model\"\n# on_finish = true\n",
             quoted(&self.name),
@@ -173,7 +174,7 @@ pub fn of_command(name: &str, script: &Script, metric: &str, direction: Directio
          [command]\nrun = [{}]\n\n\
          [space]\u{1}what is searched; `{{name}}` in `run` is its value\n{space}\
              # other = {{ int = [1, 8] }}\n# kind = [\"a\", \"b\"]\n\n\
-         [sampler]\u{1}who proposes: `hpsearch list samplers`\ntype = \"tpe\"\n\n\
+         [sampler]\u{1}who proposes: `hpsearch list samplers`\ntype = \"auto\"\n\n\
          [pruner]\u{1}who stops hopeless trials: `hpsearch list pruners`\ntype = \"median\"\n\n\
              # [devices]\n# use = [\"cpu\"]\n# trials_per_device = 2\n",
         quoted(metric),

@@ -74,6 +74,7 @@ fn every_mode_holds_the_contract() {
         ENTRY.defaults().with("mode", "promote"),
         ENTRY.defaults().with("brackets", 3),
         ENTRY.defaults().with("brackets", 2).with("mode", "promote").with("reduction_factor", 2),
+        ENTRY.defaults().with("rung_factor", 2).with("reduction_factor", 4),
     ] {
         assert_eq!(conformance::check(&ENTRY, &spec), Ok(()));
     }
@@ -95,6 +96,16 @@ fn stopping_follows_the_ranks_of_arrival() {
     assert_eq!(words.iter().map(Verdict::word).collect::<Vec<_>>(), expected);
     assert_eq!(words[5], Verdict::Stop(Reason("rank 6 of 6 at step 1; 2 go on".to_owned())));
     assert_eq!(words[0], Verdict::Continue(Some(Reason("rank 1 of 1 at step 1; the first 2 go on".to_owned()))));
+}
+
+#[test]
+fn rungs_may_lie_closer_than_the_reduction() {
+    let asha = asha(&[("min_resource", 2.into()), ("rung_factor", 2.into())], 30);
+    assert_eq!(asha.milestones(Some(30)).at, [2, 4, 8, 16]);
+    let (trials, _) = run(&asha, 81, 30, |trial, _| trial as f64);
+    assert_eq!(that_reached(&trials, 30), 2, "the first two go on at every rung, and nobody after them is better");
+    let (trials, _) = run(&asha, 81, 30, |trial, _| -(trial as f64));
+    assert_eq!(that_reached(&trials, 30), 81);
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn ladder(data: &SearchData) -> Vec<u64> {
         return Vec::new();
     }
     let first = pruner.count("min_resource", 1).max(1);
-    let factor = pruner.count("reduction_factor", 3).max(2);
+    let factor = pruner.count("rung_factor", pruner.count("reduction_factor", 3)).max(2);
     let end = pruner.options.get("max_resource").and_then(serde_json::Value::as_u64).unwrap_or(u64::MAX);
     std::iter::successors(Some(first), |step| step.checked_mul(factor)).take_while(|step| *step < end).take(40).collect()
 }
