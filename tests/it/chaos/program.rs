@@ -1,8 +1,9 @@
 //! The chaos program: one random fault at a random moment in each of many short studies, and a table of what came of them.
 //!
 //! `cargo test --test it chaos::program -- --nocapture` does 50 rounds; `HPSEARCH_CHAOS_ROUNDS=1000` does more, and
-//! `HPSEARCH_CHAOS=7` others. With `HPSEARCH_CHAOS_TRAINER=1` every fifth round trains with the built-in trainer. A round's study ends as its budget says, whatever happened; with one slot it ends as it does
-//! undisturbed, to the last decision (and weight, on the CPU). What does not is a loss, and fails the test.
+//! `HPSEARCH_CHAOS=7` others. With `HPSEARCH_CHAOS_TRAINER=5` every fifth round trains with the built-in trainer (`1`:
+//! all rounds whose fault it can have). A round's study ends as its budget says, whatever happened; with one slot it ends as it
+//! does undisturbed, to the last decision (and weight, on the CPU). What does not is a loss, and fails the test.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -456,7 +457,9 @@ fn nth(seed: u64, number: u64) -> (Kind, Fault, Outcome) {
     let kind = Kind::Command([NO_PRUNER, STOPS, PAUSES][rng.random_range(0..3)]);
     let slots = rng.random_range(1..3);
     #[cfg(feature = "train")]
-    if number_from("HPSEARCH_CHAOS_TRAINER", 0) > 0 && number % 5 == 4 && super::trainer::CAN_HAVE.contains(&format!("{fault:?}").as_str()) {
+    let every = number_from("HPSEARCH_CHAOS_TRAINER", 0);
+    #[cfg(feature = "train")]
+    if every > 0 && number % every == every - 1 && super::trainer::CAN_HAVE.contains(&format!("{fault:?}").as_str()) {
         let outcome = round(Kind::Trainer, 1, fault, &mut rng, super::trainer::usual_time());
         return (Kind::Trainer, fault, outcome);
     }
@@ -479,9 +482,12 @@ fn random_faults_lose_nothing() {
                     if number >= rounds {
                         return;
                     }
+                    let began = Instant::now();
                     let tried = std::panic::catch_unwind(|| nth(seed, number));
                     let Ok(round) = tried else { panic!("round {number} of seed {seed}") };
-                    eprintln!("round {number}: {:?} {:?}, {} losses", round.0, round.1, round.2.losses.len());
+                    let (kind, fault, outcome) = &round;
+                    eprintln!("round {number}: {kind:?} {fault:?}, {} losses, {:.1} s", outcome.losses.len(), began.elapsed().as_secs_f64());
+                    outcome.losses.iter().for_each(|loss| eprintln!("round {number}: {loss}"));
                     done.lock().unwrap().insert(number, round);
                 }
             });
