@@ -128,6 +128,11 @@ pub fn memory_kills() -> Option<u64> {
     files.filter_map(|file| count(&fs::read_to_string(file).ok()?)).next()
 }
 
+/// Whether this is a signal that someone sends to end a process, and none that a program brings upon itself.
+pub fn is_sent_to_end(signal: i32) -> bool {
+    [Signal::KILL, Signal::TERM].iter().any(|sent| sent.as_raw() == signal)
+}
+
 /// Whether a process that a signal ended was killed by the kernel for want of memory, as far as that can be told; `before` is
 /// what [`memory_kills`] said when it began.
 pub fn was_killed_for_memory(signal: i32, before: Option<u64>) -> bool {

@@ -214,6 +214,7 @@ impl<'a> Runner<'a> {
         adoption::settle(storage, &lease, study, store, at)?;
         leftovers::clear_drafts(&crate::paths::data_cache(&study.spec, store));
         let view = storage.view(study.id)?;
+        adoption::remove_dropped(storage, study.id, &view, &files)?;
         let journal = if study.spec.deterministic { storage.events_after(study.id, Seq(0), u64::MAX)? } else { Vec::new() };
         let (clock, grace) = (clock_of(storage, study.id)?, grace());
         let engine = Engine::new(study.spec.clone(), view, slots)?.with_grace(grace);

@@ -134,6 +134,9 @@ pub struct PreparedData {
     pub directory: Option<PathBuf>,
 }
 
+/// A preparation whose worker is killed is begun again, so many times in all: whatever died, the study goes on.
+const PREPARATIONS: u32 = 3;
+
 /// Has the data read, checked and tokenised once, before any trial needs it.
 pub fn prepare_data(spec: &StudySpec, console: &Console) -> Result<PreparedData, Failure> {
     let Program::Trainer { arguments, data } = &spec.program else { return Ok(PreparedData::default()) };
@@ -144,7 +147,13 @@ pub fn prepare_data(spec: &StudySpec, console: &Console) -> Result<PreparedData,
     let store = std::path::absolute(&console.store)?;
     let job = Job::Prepare { arguments: values, data: data.clone(), cache: paths::data_cache(spec, &store) };
     let waiting = Waiting::start("preparing the data", console);
-    let answer = errand::run(&own_program(), job, &mut |progress| waiting.hear(&progress));
+    let mut tries = 1;
+    let answer = loop {
+        match errand::run(&own_program(), job.clone(), &mut |progress| waiting.hear(&progress)) {
+            Err(ErrandError::Killed { .. }) if tries < PREPARATIONS => tries += 1,
+            answer => break answer,
+        }
+    };
     drop(waiting);
     let answer = answer?;
     let answer = answer.unwrap_or_default();
@@ -163,6 +172,7 @@ impl From<ErrandError> for Failure {
     fn from(error: ErrandError) -> Self {
         match error {
             ErrandError::Start { .. } => Failure::new(Exit::Internal, error),
+            ErrandError::Killed { .. } => Failure::new(Exit::Internal, error).help("run the command again"),
             // The worker's sentence says what to change where it knows.
             ErrandError::Failed(_) => Failure::new(Exit::Usage, error).help("change what it names and run the command again"),
         }

@@ -26,7 +26,7 @@ use crate::runner::slots::{Machine, slots};
 use crate::runner::surroundings::look_around;
 use crate::runner::{self, Runner, RunnerError};
 use crate::storage::sqlite::{SqliteReader, SqliteStore};
-use crate::storage::{Holder, Storage, StorageReader, StoredStudy};
+use crate::storage::{Holder, Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::{Extension, StudySpec};
 use crate::tui::{RunnerEnd, Surroundings, TuiExit, TuiMode, run_tui};
 
@@ -217,8 +217,12 @@ fn settle(store: &mut SqliteStore, known: Option<StoredStudy>, spec: &StudySpec)
         }
         None => {
             let now = runner::now();
-            let id = store.create_study(now, spec)?;
-            Ok(StoredStudy { id, spec: spec.clone(), extension: Extension::default(), created: now })
+            match store.create_study(now, spec) {
+                Ok(id) => Ok(StoredStudy { id, spec: spec.clone(), extension: Extension::default(), created: now }),
+                // Another runner of the same file was faster, a moment ago: who runs the study is decided by the lease.
+                Err(error @ StorageError::Exists { .. }) => store.study(&spec.name)?.filter(|known| known.spec == *spec).ok_or_else(|| error.into()),
+                Err(error) => Err(error.into()),
+            }
         }
     }
 }

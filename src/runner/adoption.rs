@@ -1,4 +1,4 @@
-//! Checkpoints of the built-in trainer that were whole when the runner died, but not yet in the store: adopted or removed.
+//! Checkpoints that a dead runner left between the disk and the store: whole ones are adopted, dropped ones removed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,13 +8,39 @@ use serde::Deserialize;
 
 use super::disk::{entries, size};
 use super::leftovers::clear_trial_drafts;
-use crate::event::Event;
+use crate::event::{Event, Seq};
 use crate::paths::trial_directory;
 use crate::query::{Filter, SortKey, TrialQuery};
-use crate::storage::{Lease, Storage, StorageError, StoredStudy};
+use crate::storage::{Lease, Storage, StorageError, StoredStudy, StudyId};
 use crate::study::{Program, StepClock};
 use crate::time::Timestamp;
 use crate::trial::{Trial, TrialState};
+use crate::view::StudyView;
+
+/// So many events before a runner's death are looked at for checkpoints that it had still to remove: those of its last turn, or
+/// of a few that died in a row. What is older is found by `hpsearch gc`.
+const LOOKED_AT: u64 = 5_000;
+
+/// Removes the files of checkpoints that a runner had dropped when it was killed, and that are there still: it is written first
+/// that they are not needed, and then they are removed. `view` is the state of the study after [`settle`].
+///
+/// # Errors
+/// Those of the store.
+pub fn remove_dropped(storage: &dyn Storage, study: StudyId, view: &StudyView, files: &Path) -> Result<(), StorageError> {
+    if view.killed_at.is_none() {
+        return Ok(());
+    }
+    let listed = |path: &Path| view.trials.iter().any(|trial| trial.checkpoints.iter().any(|checkpoint| checkpoint.path == path));
+    for (_, _, event) in storage.events_before(study, Seq(i64::MAX), LOOKED_AT)? {
+        if let Event::CheckpointDropped { path, .. } = &event
+            && path.exists()
+            && !listed(path)
+        {
+            super::remove_files(files, path);
+        }
+    }
+    Ok(())
+}
 
 /// Settles the checkpoints of trials that are not over and that the store does not list. A whole one that is not ahead of
 /// what its trial reported is taken into the store, so that the trial goes on from there; another is removed, for the trial
@@ -208,6 +234,27 @@ mod tests {
         assert!(!ahead.exists() && !damaged.exists() && !torn.exists() && own.exists());
         // Once more changes nothing: what is adopted is known.
         assert_eq!(settled(&mut storage, &study, &lease, directory.path()), checkpoints);
+    }
+
+    #[test]
+    fn what_was_dropped_and_not_removed_when_the_runner_was_killed_is_removed_by_the_next() {
+        let directory = tempfile::tempdir().unwrap();
+        let trial = TrialNumber(0);
+        let (mut storage, study, lease, files) = died(directory.path(), 3, &[]);
+        let (dropped, again) = (write(&files, 4), write(&files, 6));
+        let elsewhere = write(directory.path(), 8);
+        let drop_of = |path: &PathBuf| Event::CheckpointDropped { trial, path: path.clone() };
+        let saved = Event::CheckpointSaved { trial, step: 3, path: again.clone(), bytes: None };
+        let events = [drop_of(&dropped), drop_of(&again), saved, drop_of(&elsewhere)];
+        storage.append(&lease, Timestamp(2), &events).unwrap();
+        let root = crate::paths::files_directory(&study.spec, &directory.path().join("hpsearch.db"));
+        let remove = |storage: &mut MemoryStore| remove_dropped(storage, study.id, &storage.view(study.id).unwrap(), &root).unwrap();
+        remove(&mut storage);
+        assert!(dropped.exists(), "a runner that left has removed what it dropped; nobody else need look");
+        let killed = Event::RunnerStopped { reason: "it was killed".to_owned(), ran_micros: 1, heard: Some(Timestamp(3)) };
+        storage.append(&lease, Timestamp(4), &[killed]).unwrap();
+        remove(&mut storage);
+        assert_eq!([&dropped, &again, &elsewhere].map(|path| path.exists()), [false, true, true]);
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::ops::ControlFlow;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use crate::metric::Metrics;
+use crate::processes;
 use crate::verdict::Verdict;
 use crate::wire::{self, Down, EndWord, Job, PREFIX, Up};
 
@@ -54,6 +55,12 @@ pub enum ErrandError {
         #[source]
         source: std::io::Error,
     },
+    /// Somebody else killed the worker: the job has no fault, and may be tried again.
+    #[error("the worker was killed by signal {signal}")]
+    Killed {
+        /// The signal.
+        signal: i32,
+    },
     /// The job failed; the sentence is the worker's.
     #[error("{0}")]
     Failed(String),
@@ -80,6 +87,7 @@ pub fn run_while(program: &Path, job: Job, hear: &mut dyn FnMut(Progress) -> Con
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
         .process_group(0);
+    let memory_kills = processes::memory_kills();
     let mut child = command.spawn().map_err(started)?;
     let mut stdin = child.stdin.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
     let stdout = child.stdout.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
@@ -121,6 +129,17 @@ pub fn run_while(program: &Path, job: Job, hear: &mut dyn FnMut(Progress) -> Con
     match end {
         Some((EndWord::Finished, _)) => Ok(answer),
         Some((word, message)) => Err(ErrandError::Failed(message.unwrap_or_else(|| format!("{word:?}").to_lowercase()))),
-        None => Err(ErrandError::Failed(format!("the worker died ({})", status.map_or("unknown status".to_owned(), |status| status.to_string())))),
+        None => Err(death(status.ok(), memory_kills)),
+    }
+}
+
+/// What became of a worker that is gone without a word.
+fn death(status: Option<ExitStatus>, memory_kills: Option<u64>) -> ErrandError {
+    match status.and_then(|status| status.signal()) {
+        Some(signal) if processes::was_killed_for_memory(signal, memory_kills) => {
+            ErrandError::Failed("the kernel killed the worker: memory ran out; use a machine with more of it, or less data".to_owned())
+        }
+        Some(signal) if processes::is_sent_to_end(signal) => ErrandError::Killed { signal },
+        _ => ErrandError::Failed(format!("the worker died ({})", status.map_or("unknown status".to_owned(), |status| status.to_string()))),
     }
 }

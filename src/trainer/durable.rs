@@ -73,8 +73,6 @@ impl Draft {
         if aside.exists() {
             fs::remove_dir_all(&aside).map_err(TrainerError::io("remove", &aside))?;
         }
-        // Whoever was just being killed when this draft began is gone by now.
-        remove_abandoned(&self.target);
         sync_directory(self.target.parent().unwrap_or(Path::new(".")))
     }
 }
@@ -86,54 +84,6 @@ impl Drop for Draft {
     }
 }
 
-/// Removes drafts of the directory `target` whose processes are gone: they were killed. Where a process lives, it may still write.
-pub(super) fn remove_abandoned(target: &Path) {
-    let (parent, name) = (target.parent().unwrap_or(Path::new(".")), target.file_name().unwrap_or_default().to_string_lossy());
-    let is_abandoned = |entry: &fs::DirEntry| {
-        let found = entry.file_name().to_string_lossy().into_owned();
-        let process = found.strip_prefix('.').and_then(|rest| rest.strip_prefix(&*name)?.strip_prefix('.')?.split_once('-'));
-        process.is_some_and(|(process, rest)| {
-            let is_draft = rest.ends_with(".tmp") || rest.ends_with(".old");
-            is_draft && process.parse().is_ok_and(is_gone)
-        })
-    };
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten().filter(is_abandoned) {
-        // What cannot be removed is only space; `hpsearch gc` tells it.
-        let _ = fs::remove_dir_all(entry.path());
-    }
-}
-
-/// Whether there is no such process, or only its entry, for which nobody has waited: that one runs no program.
-fn is_gone(process: u32) -> bool {
-    fs::read_link(format!("/proc/{process}/exe")).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-}
-
 fn sync_directory(directory: &Path) -> Result<(), TrainerError> {
     File::open(directory).and_then(|file| file.sync_all()).map_err(TrainerError::io("sync", directory))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_killed_process_left_half_written_is_removed_and_what_a_living_one_writes_is_not() {
-        let parent = tempfile::tempdir().unwrap();
-        let left = |name: String| fs::create_dir(parent.path().join(name)).unwrap();
-        // No process has an id so great.
-        left(".data.4294967294-0.tmp".to_owned());
-        left(".data.4294967294-1.old".to_owned());
-        left(".other.4294967294-0.tmp".to_owned());
-        left(format!(".data.{}-99.tmp", std::process::id()));
-        left(".data.notes".to_owned());
-        let target = parent.path().join("data");
-        remove_abandoned(&target);
-        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 3);
-        let draft = Draft::new(&target).unwrap();
-        left(".data.4294967293-0.tmp".to_owned());
-        draft.publish(Existing::Keep).unwrap();
-        let mut names: Vec<String> = fs::read_dir(parent.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        assert_eq!(names, [&format!(".data.{}-99.tmp", std::process::id()), ".data.notes", ".other.4294967294-0.tmp", "data"]);
-    }
 }

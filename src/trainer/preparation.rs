@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use tokenizers::NormalizedString;
 
-use super::durable::{Draft, Existing, remove_abandoned};
+use super::durable::{Draft, Existing};
 use super::pace::{Pace, Ticker};
 use super::prepared::{Description, FORMAT, PreparedData, Split};
 use super::pretrained::TOKENIZER_EXTRAS;
@@ -31,7 +31,6 @@ pub fn prepare(
     let sources = Sources::read(data, tokenizer, ticker)?;
     let digest = sources.digest(kind)?;
     let directory = cache.join(&digest);
-    remove_abandoned(&directory);
     if !directory.join("data.json").exists() {
         log(&format!("preparing data from {}", data.train.display()));
         let draft = Draft::new(&directory)?;

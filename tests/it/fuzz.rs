@@ -298,6 +298,24 @@ fn the_corpora_and_their_mutations_are_read_without_a_panic() {
     }
 }
 
+/// Files of a model have no corpus beside them: they are trained for it.
+#[cfg(feature = "train")]
+#[test]
+fn a_models_files_with_other_bytes_are_read_without_a_panic() {
+    let checkpoint = checkpoint::Checkpoint::new();
+    let mut read: Reader = Box::new(move |input| checkpoint.read(input));
+    let mut mutator = Mutator::new(SeedTree::new(11).stream("checkpoint"), corpus("checkpoint").into_iter().map(|(_, input)| input).collect());
+    let mut kinds = BTreeSet::new();
+    for _ in 0..600 {
+        let input = mutator.next();
+        let kind = tried(&mut read, &input).unwrap_or_else(|why| panic!("{why}\n{input:?}"));
+        if kinds.insert(kind) {
+            mutator.keep(input);
+        }
+    }
+    assert!(kinds.len() > 20, "{kinds:?}");
+}
+
 #[test]
 #[ignore = "hunts as long as it is told: HPSEARCH_FUZZ=120 cargo test --test it -- --ignored --nocapture fuzz::hunt"]
 fn hunt() {
