@@ -251,7 +251,7 @@ mod tests {
         let remove = |storage: &mut MemoryStore| remove_dropped(storage, study.id, &storage.view(study.id).unwrap(), &root).unwrap();
         remove(&mut storage);
         assert!(dropped.exists(), "a runner that left has removed what it dropped; nobody else need look");
-        let killed = Event::RunnerStopped { reason: "it was killed".to_owned(), ran_micros: 1, heard: Some(Timestamp(3)) };
+        let killed = Event::RunnerStopped { reason: "it was killed".to_owned(), ran_micros: 1, device_micros: 0, heard: Some(Timestamp(3)) };
         storage.append(&lease, Timestamp(4), &[killed]).unwrap();
         remove(&mut storage);
         assert_eq!([&dropped, &again, &elsewhere].map(|path| path.exists()), [false, true, true]);

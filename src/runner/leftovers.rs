@@ -56,7 +56,8 @@ pub struct Leftover {
 /// Removes what dead processes were writing in a directory of tokenised data. A file that a living one writes stays, whoever
 /// it belongs to.
 pub fn clear_drafts(data: &Path) {
-    let is_dead = |path: &PathBuf| name_of(path).and_then(|name| half_written_by(&name)).flatten().is_some_and(|pid| processes::start_time(pid).is_none());
+    let is_dead =
+        |path: &PathBuf| name_of(path).and_then(|name| half_written_by(&name)).flatten().is_some_and(|pid| processes::start_time(pid).is_none());
     for draft in entries(data).filter(is_dead) {
         // What cannot be removed now is found by `gc`.
         let _found_later = remove_entry(&draft);
