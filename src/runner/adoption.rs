@@ -201,8 +201,9 @@ mod tests {
         let mut dead = std::process::Command::new("true").spawn().unwrap();
         dead.wait().unwrap();
         let names = [(".0123.77-0.tmp", dead.id()), (".4567.77-1.tmp", std::process::id())].map(|(name, pid)| name.replace("77", &pid.to_string()));
-        for path in [data.join(&names[0]), data.join(&names[1]), data.join("89ab"), files.join(".checkpoint-4.77-0.tmp")] {
-            fs::create_dir_all(&path).unwrap();
+        let beside = data.join("89ab").join(format!(".features-01.{}-0.tmp", dead.id()));
+        for path in [&data.join(&names[0]), &data.join(&names[1]), &data.join("89ab"), &beside, &files.join(".checkpoint-4.77-0.tmp")] {
+            fs::create_dir_all(path).unwrap();
             fs::write(path.join("tokens"), "half").unwrap();
         }
         settled(&mut storage, &study, &lease, directory.path());
@@ -211,6 +212,7 @@ mod tests {
         let mut kept = there(&data);
         kept.sort();
         assert_eq!(kept, [names[1].clone(), "89ab".to_owned()]);
+        assert_eq!(there(&data.join("89ab")), ["tokens"]);
         assert!(!there(&files).iter().any(|name| name.ends_with(".tmp")), "{:?}", there(&files));
     }
 

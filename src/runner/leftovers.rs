@@ -53,12 +53,13 @@ pub struct Leftover {
     modified: Option<SystemTime>,
 }
 
-/// Removes what dead processes were writing in a directory of tokenised data. A file that a living one writes stays, whoever
-/// it belongs to.
+/// Removes what dead processes were writing in a directory of tokenised data, and beside the data in it (what frozen layers make of
+/// them). A file that a living one writes stays, whoever it belongs to.
 pub fn clear_drafts(data: &Path) {
     let is_dead =
         |path: &PathBuf| name_of(path).and_then(|name| half_written_by(&name)).flatten().is_some_and(|pid| processes::start_time(pid).is_none());
-    for draft in entries(data).filter(is_dead) {
+    let beside = entries(data).filter(|path| is_directory(path)).flat_map(|path| entries(&path).collect::<Vec<_>>());
+    for draft in entries(data).chain(beside).filter(is_dead) {
         // What cannot be removed now is found by `gc`.
         let _found_later = remove_entry(&draft);
     }
