@@ -9,7 +9,7 @@ use burn::tensor::Tensor;
 use super::batch::Layout;
 use super::families::decoders::{Build, HEAD};
 use super::layers::{
-    Angles, Cache, CausalAttention, Embedding, GatedFeed, Inputs, LayerNorm, Linear, Pass, RmsNorm, Rows, embed, table_cross_entropy,
+    Angles, Cache, CausalAttention, Embedding, GatedFeed, Inputs, LayerNorm, Linear, Pass, RmsNorm, Rows, embed, feed_forward, table_cross_entropy,
 };
 use super::parameters::{Depth, Parameters, Part, Role, Slot};
 use crate::arguments::Activation;
@@ -241,7 +241,7 @@ impl Layer {
     fn finish(&self, pass: &Pass, x: Rows) -> Rows {
         let read = self.feed_forward_norm.forward(pass, x.clone());
         match &self.feed {
-            Feed::Plain { inner, outer, activation } => outer.residual(pass, x, inner.activated(pass, read, *activation), self.dropout),
+            Feed::Plain { inner, outer, activation } => feed_forward(pass, [inner, outer], x, read, *activation, self.dropout),
             Feed::Gated(feed) => feed.residual(pass, x, read, self.dropout),
         }
     }

@@ -6,7 +6,7 @@ use burn::tensor::{Tensor, activation};
 
 use super::batch::{Batch, Layout};
 use super::families::encoders::{Bend, Order};
-use super::layers::{Attention, Embedding, LayerNorm, Linear, Pass, Rows, embed, tanh};
+use super::layers::{Attention, Embedding, LayerNorm, Linear, Pass, Rows, embed, feed_forward, tanh};
 use super::parameters::{Depth, Parameters, Part};
 use crate::arguments::{Activation, Pooling};
 
@@ -175,8 +175,7 @@ impl Layer {
 
     /// `x` plus what the feed-forward part makes of `read`.
     fn feed(&self, pass: &Pass, x: Rows, read: Rows) -> Rows {
-        let inner = self.inner.activated(pass, read, self.activation);
-        self.outer.residual(pass, x, inner, self.dropout)
+        feed_forward(pass, [&self.inner, &self.outer], x, read, self.activation, self.dropout)
     }
 }
 

@@ -181,6 +181,23 @@ impl Linear {
     }
 }
 
+/// The feed-forward part of a layer: `residual` plus, with dropout of `rate`, the second map of the first one's bent numbers of `x`.
+pub(super) fn feed_forward(pass: &Pass, [inner, outer]: [&Linear; 2], residual: Rows, x: Rows, kind: Activation, rate: f64) -> Rows {
+    if [inner, outer].iter().any(|map| pass.adapter(map).is_some()) {
+        return outer.residual(pass, residual, inner.activated(pass, x, kind), rate);
+    }
+    let [w1, w2] = [inner, outer].map(|map| pass.values.get(map.weight));
+    let [b1, b2] = [inner, outer].map(|map| map.bias(pass));
+    // The site of dropout is that of `residual`, whichever way is taken.
+    let sites = pass.sites.get();
+    let operation = fused::FeedForward { inner: inner.width, width: outer.width, curve: curve(kind), dropout: pass.mask(rate) };
+    fused::apply(operation, [&residual, &x, &w1, &b1, &w2, &b2], residual.dims()).unwrap_or_else(|| {
+        pass.sites.set(sites);
+        let bent = inner.activated(pass, x, kind);
+        outer.residual(pass, residual, bent, rate)
+    })
+}
+
 /// Three maps of the same rows side by side, `[rows, the sum of their widths]`: query, key and value.
 fn side_by_side(pass: &Pass, maps: [&Linear; 3], x: &Rows) -> Rows {
     let [w1, w2, w3] = maps.map(|map| pass.values.get(map.weight));

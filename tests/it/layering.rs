@@ -82,6 +82,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("tokenizers", &["trainer"]),
     // The products that burn-flex computes with, on slices: for fused operations.
     ("gemm", &["trainer/fused"]),
+    ("rayon", &["trainer/fused"]),
     ("safetensors", &["trainer"]),
     ("memmap2", &["trainer"]),
     ("csv", &["trainer", "cli/init", "cli/export_data", "cli/predict"]),

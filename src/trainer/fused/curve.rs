@@ -1,6 +1,8 @@
 //! Nonlinearities number by number, and their slopes, with exponentials that the compiler turns into vector instructions.
 
-use super::lanes::{exp, made, vectorised};
+use std::mem::MaybeUninit;
+
+use super::lanes::{exp, fill, made, vectorised};
 use super::{Operation, Purpose, Slope};
 
 /// A function of one number.
@@ -30,63 +32,105 @@ impl Operation<1> for Curve {
     }
 }
 
-/// The curve at every number.
-pub(super) fn curved(curve: Curve, x: &[f32]) -> Vec<f32> {
-    match curve {
-        Curve::Gelu => gelu(x),
-        Curve::GeluTanh => gelu_tanh(x),
-        Curve::Relu => x.iter().map(|x| relu(*x)).collect(),
-        Curve::Silu => silu(x),
-        Curve::Tanh => tanh(x),
+/// Goes on with the value and the slope of a curve at a number, as a function that is compiled into its loop.
+macro_rules! with_curve {
+    ($curve:expr, $point:ident => $body:expr) => {
+        match $curve {
+            Curve::Gelu => {
+                let $point = gelu;
+                $body
+            }
+            Curve::GeluTanh => {
+                let $point = gelu_tanh;
+                $body
+            }
+            Curve::Relu => {
+                let $point = relu;
+                $body
+            }
+            Curve::Silu => {
+                let $point = silu;
+                $body
+            }
+            Curve::Tanh => {
+                let $point = tanh;
+                $body
+            }
+        }
+    };
+}
+
+vectorised! {
+    /// The curve at every number.
+    pub(super) fn curved(curve: Curve, x: &[f32]) -> Vec<f32> {
+        with_curve!(curve, point => made(x, x, |_, x, _| point(x)[0]))
     }
 }
 
-/// `gradient` times the curve's slopes at `x`.
-pub(super) fn sloped(curve: Curve, x: &[f32], gradient: &[f32]) -> Vec<f32> {
-    match curve {
-        Curve::Gelu => gelu_slope(x, gradient),
-        Curve::GeluTanh => gelu_tanh_slope(x, gradient),
-        Curve::Relu => x.iter().zip(gradient).map(|(x, gradient)| if *x > 0.0 { *gradient } else { 0.0 }).collect(),
-        Curve::Silu => silu_slope(x, gradient),
-        Curve::Tanh => tanh_slope(x, gradient),
+vectorised! {
+    /// The curve at every number, in `room` of as many.
+    pub(super) fn curve_to(curve: Curve, x: &[f32], room: &mut [MaybeUninit<f32>]) {
+        with_curve!(curve, point => fill(room, x, x, |_, x, _| point(x)[0]));
     }
 }
 
-/// What is not a number stays so.
-#[inline(always)]
-fn relu(x: f32) -> f32 {
-    if x < 0.0 { 0.0 } else { x }
+vectorised! {
+    /// Every number becomes the curve there.
+    pub(super) fn bend(curve: Curve, numbers: &mut [f32]) {
+        with_curve!(curve, point => for number in numbers {
+            *number = point(*number)[0];
+        });
+    }
+}
+
+vectorised! {
+    /// `gradient` times the curve's slopes at `x`.
+    pub(super) fn sloped(curve: Curve, x: &[f32], gradient: &[f32]) -> Vec<f32> {
+        with_curve!(curve, point => made(x, gradient, |_, x, gradient| gradient * point(x)[1]))
+    }
+}
+
+vectorised! {
+    /// Every gradient is multiplied with the curve's slope at its number.
+    pub(super) fn slope(curve: Curve, x: &[f32], gradients: &mut [f32]) {
+        with_curve!(curve, point => for (gradient, x) in gradients.iter_mut().zip(x) {
+            *gradient *= point(*x)[1];
+        });
+    }
+}
+
+vectorised! {
+    /// The same, and the curve at every number in `room` of as many.
+    pub(super) fn slope_and_curve(curve: Curve, x: &[f32], gradients: &mut [f32], room: &mut [MaybeUninit<f32>]) {
+        assert!(x.len() == gradients.len() && x.len() == room.len(), "a number of each");
+        with_curve!(curve, point => for ((gradient, room), x) in gradients.iter_mut().zip(room).zip(x) {
+            let [value, slope] = point(*x);
+            *gradient *= slope;
+            room.write(value);
+        });
+    }
 }
 
 /// Φ(x), the normal distribution function, and e^(-x²/2); the former within 3e-7 (Abramowitz and Stegun 7.1.26, whose exponential is the latter).
 #[inline(always)]
 fn normal(x: f32) -> (f32, f32) {
     let z = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
-    let t = 1.0 / (1.0 + 0.327_591_1 * z);
+    let t = 1.0 / z.mul_add(0.327_591_1, 1.0);
     let bell = exp(-z * z);
     let mut series = 1.061_405_4;
     for factor in [-1.453_152, 1.421_413_7, -0.284_496_74, 0.254_829_6] {
-        series = series * t + factor;
+        series = t.mul_add(series, factor);
     }
     let tail = 0.5 * series * t * bell;
     (if x < 0.0 { tail } else { 1.0 - tail }, bell)
 }
 
-vectorised! {
-    fn gelu(x: &[f32]) -> Vec<f32> {
-        made(x, x, |_, x, _| x * normal(x).0)
-    }
-}
-
-vectorised! {
-    fn gelu_slope(x: &[f32], gradient: &[f32]) -> Vec<f32> {
-        // The density of the normal distribution at 0.
-        const DENSITY: f32 = 0.398_942_3;
-        made(x, gradient, |_, x, gradient| {
-            let (share, bell) = normal(x);
-            gradient * (share + x * bell * DENSITY)
-        })
-    }
+#[inline(always)]
+fn gelu(x: f32) -> [f32; 2] {
+    // The density of the normal distribution at 0.
+    const DENSITY: f32 = 0.398_942_3;
+    let (share, bell) = normal(x);
+    [x * share, (x * DENSITY).mul_add(bell, share)]
 }
 
 /// `1 / (1 + e^-x)`.
@@ -95,56 +139,30 @@ pub(super) fn logistic(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// Twice the argument of the tangent, and its slope.
 #[inline(always)]
-fn bent(x: f32) -> (f32, f32) {
+fn gelu_tanh(x: f32) -> [f32; 2] {
     const TWICE: f32 = 1.595_769;
     const CUBIC: f32 = 0.044_715;
-    (TWICE * (x + CUBIC * x * x * x), TWICE * (1.0 + 3.0 * CUBIC * x * x))
+    // Twice the argument of the tangent, and its slope.
+    let (u, slope) = (TWICE * (x + CUBIC * x * x * x), TWICE * (1.0 + 3.0 * CUBIC * x * x));
+    let share = logistic(u);
+    [x * share, share + x * share * (1.0 - share) * slope]
 }
 
-vectorised! {
-    fn gelu_tanh(x: &[f32]) -> Vec<f32> {
-        made(x, x, |_, x, _| x * logistic(bent(x).0))
-    }
+/// What is not a number stays so.
+#[inline(always)]
+fn relu(x: f32) -> [f32; 2] {
+    [if x < 0.0 { 0.0 } else { x }, if x > 0.0 { 1.0 } else { 0.0 }]
 }
 
-vectorised! {
-    fn gelu_tanh_slope(x: &[f32], gradient: &[f32]) -> Vec<f32> {
-        made(x, gradient, |_, x, gradient| {
-            let (u, slope) = bent(x);
-            let share = logistic(u);
-            gradient * (share + x * share * (1.0 - share) * slope)
-        })
-    }
+#[inline(always)]
+fn silu(x: f32) -> [f32; 2] {
+    let share = logistic(x);
+    [x * share, share + x * share * (1.0 - share)]
 }
 
-vectorised! {
-    fn silu(x: &[f32]) -> Vec<f32> {
-        made(x, x, |_, x, _| x * logistic(x))
-    }
-}
-
-vectorised! {
-    fn silu_slope(x: &[f32], gradient: &[f32]) -> Vec<f32> {
-        made(x, gradient, |_, x, gradient| {
-            let share = logistic(x);
-            gradient * (share + x * share * (1.0 - share))
-        })
-    }
-}
-
-vectorised! {
-    fn tanh(x: &[f32]) -> Vec<f32> {
-        made(x, x, |_, x, _| 2.0 * logistic(2.0 * x) - 1.0)
-    }
-}
-
-vectorised! {
-    fn tanh_slope(x: &[f32], gradient: &[f32]) -> Vec<f32> {
-        made(x, gradient, |_, x, gradient| {
-            let share = logistic(2.0 * x);
-            gradient * 4.0 * share * (1.0 - share)
-        })
-    }
+#[inline(always)]
+fn tanh(x: f32) -> [f32; 2] {
+    let share = logistic(2.0 * x);
+    [2.0 * share - 1.0, 4.0 * share * (1.0 - share)]
 }

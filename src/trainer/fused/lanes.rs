@@ -1,5 +1,7 @@
 //! Loops over single floats that become vector instructions: an exponential and sums in a fixed order.
 
+use std::mem::MaybeUninit;
+
 /// Partial sums of a reduction: the order of additions is the same whatever the processor's width.
 const LANES: usize = 16;
 
@@ -8,19 +10,19 @@ const LANES: usize = 16;
 pub(super) enum Instance {
     /// Any of the architecture.
     Plain,
-    /// With AVX2.
+    /// With AVX2 and FMA.
     Avx2,
-    /// With AVX-512.
+    /// With AVX-512 and FMA.
     Avx512,
 }
 
 /// The best instance that this processor can run.
 pub(super) fn widest() -> Instance {
     #[cfg(target_arch = "x86_64")]
-    let found = match (is_x86_feature_detected!("avx512f"), is_x86_feature_detected!("avx2")) {
-        (true, _) => Instance::Avx512,
-        (false, true) => Instance::Avx2,
-        (false, false) => Instance::Plain,
+    let found = match (is_x86_feature_detected!("fma"), is_x86_feature_detected!("avx512f"), is_x86_feature_detected!("avx2")) {
+        (true, true, _) => Instance::Avx512,
+        (true, false, true) => Instance::Avx2,
+        _ => Instance::Plain,
     };
     #[cfg(not(target_arch = "x86_64"))]
     let found = Instance::Plain;
@@ -49,11 +51,11 @@ macro_rules! vectorised {
 
             #[cfg(target_arch = "x86_64")]
             {
-                #[target_feature(enable = "avx512f")]
+                #[target_feature(enable = "avx512f,fma")]
                 fn avx512($($argument: $kind),*) $(-> $output)? {
                     plain($($argument),*)
                 }
-                #[target_feature(enable = "avx2")]
+                #[target_feature(enable = "avx2,fma")]
                 fn avx2($($argument: $kind),*) $(-> $output)? {
                     plain($($argument),*)
                 }
@@ -72,6 +74,8 @@ macro_rules! vectorised {
 pub(super) use vectorised;
 
 /// e^x with a relative error below 2e-7 for -87 < x < 88; NaN stays NaN, what lies beyond is cut there (Cephes' `expf`).
+///
+/// Fused multiplications give the same bits everywhere, and are slow on processors without FMA (before 2013).
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
     // Adding 1.5 * 2^23 rounds to a whole number, which then stands in the low bits.
@@ -79,29 +83,35 @@ pub(super) fn exp(x: f32) -> f32 {
     // No `clamp`, `min` or `max`: they would turn a NaN into a number.
     let x = if x < -87.3 { -87.3 } else { x };
     let x = if x > 88.3 { 88.3 } else { x };
-    let shifted = x * std::f32::consts::LOG2_E + ROUND;
+    let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
     let power = shifted - ROUND;
-    let rest = x - power * 0.693_359_4 - power * -2.121_944_4e-4;
+    let rest = power.mul_add(2.121_944_4e-4, power.mul_add(-0.693_359_4, x));
     let mut series = 1.987_569_1e-4;
     for factor in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
-        series = series * rest + factor;
+        series = rest.mul_add(series, factor);
     }
     let scale = f32::from_bits(shifted.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127) << 23);
-    (series * rest * rest + rest + 1.0) * scale
+    ((series * rest).mul_add(rest, rest) + 1.0) * scale
 }
 
-/// Adds to `output` a number for each place of two slices of one length: what `each` makes of the place and the two numbers there.
+/// Writes to `room` a number for each place of it and of two slices as long: what `each` makes of the place and the two numbers there.
 ///
 /// A loop of its own, since `collect` and `extend` are not always compiled into their caller, and then not for its processor.
+#[inline(always)]
+pub(super) fn fill(room: &mut [MaybeUninit<f32>], a: &[f32], b: &[f32], each: impl Fn(usize, f32, f32) -> f32) {
+    assert!(a.len() == room.len() && b.len() == room.len(), "a number of each for each place");
+    for (place, (room, (a, b))) in room.iter_mut().zip(a.iter().zip(b)).enumerate() {
+        room.write(each(place, *a, *b));
+    }
+}
+
+/// Adds to `output` a number for each place of two slices, made as [`fill`] does.
 #[inline(always)]
 #[expect(unsafe_code, reason = "room is not filled with zeros first, which would be one more pass over memory")]
 pub(super) fn append(output: &mut Vec<f32>, a: &[f32], b: &[f32], each: impl Fn(usize, f32, f32) -> f32) {
     let len = a.len().min(b.len());
     output.reserve(len);
-    let room = &mut output.spare_capacity_mut()[..len];
-    for (place, (room, (a, b))) in room.iter_mut().zip(a.iter().zip(b)).enumerate() {
-        room.write(each(place, *a, *b));
-    }
+    fill(&mut output.spare_capacity_mut()[..len], &a[..len], &b[..len], each);
     // SAFETY: the `len` numbers after those that were there have just been written.
     unsafe { output.set_len(output.len() + len) };
 }

@@ -1,9 +1,9 @@
 //! Linear maps of rows with what stands around them: bias, nonlinearity, or dropout and the sum with what a block has read.
 
-use super::curve::{Curve, curved, sloped};
+use super::curve::{Curve, bend, curve_to, sloped};
 use super::dropout::{Mask, counter, masked};
-use super::lanes::{append, vectorised};
-use super::products::{Landing, Place, new_product, product};
+use super::lanes::vectorised;
+use super::products::{Finish, Landing, Place, new_finished_product, new_product, new_product_and_more, product, side_by_side};
 use super::{Operation, Purpose, Slope};
 
 /// `curve(x W + b)`: inputs `x [rows, in]`, `W [in, width]`, `b [1, width]`, output `[rows, width]`.
@@ -21,14 +21,7 @@ impl Operation<3> for Linear {
     type Kept = Vec<f32>;
 
     fn forward(&self, [x, weight, bias]: [&[f32]; 3], purpose: Purpose) -> (Vec<f32>, Vec<f32>) {
-        let map = Map::new(x, weight, self.width);
-        let mut output = repeated(bias, map.rows);
-        map.add_to(&mut output, x, weight);
-        match (self.curve, purpose) {
-            (None, _) => (output, Vec::new()),
-            (Some(curve), Purpose::Gradient) => (curved(curve, &output), output),
-            (Some(curve), Purpose::Output) => (curved(curve, &output), Vec::new()),
-        }
+        self.mapped(x, weight, purpose, |column, numbers| add(numbers, &bias[column..]))
     }
 
     fn backward(&self, [x, weight, _]: [&[f32]; 3], kept: Vec<f32>, gradient: &[f32], wanted: [bool; 3]) -> [Slope; 3] {
@@ -45,13 +38,7 @@ impl Operation<2> for Linear {
     type Kept = Vec<f32>;
 
     fn forward(&self, [x, weight]: [&[f32]; 2], purpose: Purpose) -> (Vec<f32>, Vec<f32>) {
-        let map = Map::new(x, weight, self.width);
-        let output = map.apply(x, weight);
-        match (self.curve, purpose) {
-            (None, _) => (output, Vec::new()),
-            (Some(curve), Purpose::Gradient) => (curved(curve, &output), output),
-            (Some(curve), Purpose::Output) => (curved(curve, &output), Vec::new()),
-        }
+        self.mapped(x, weight, purpose, |_, _| {})
     }
 
     fn backward(&self, [x, weight]: [&[f32]; 2], kept: Vec<f32>, gradient: &[f32], [dx, dweight]: [bool; 2]) -> [Slope; 2] {
@@ -62,6 +49,28 @@ impl Operation<2> for Linear {
             None => map.slopes(x, weight, gradient, wanted),
         };
         [dx, dweight]
+    }
+}
+
+impl Linear {
+    /// The output, and the map's numbers where the gradient of a nonlinearity needs them; `more` is done to parts of rows of the map, which begin
+    /// at a column.
+    fn mapped(&self, x: &[f32], weight: &[f32], purpose: Purpose, more: impl Fn(usize, &mut [f32]) + Sync) -> (Vec<f32>, Vec<f32>) {
+        let map = Map::new(x, weight, self.width);
+        match (self.curve, purpose) {
+            (None, _) => (map.finished(x, weight, &|_, column, numbers, _| more(column, numbers)), Vec::new()),
+            (Some(curve), Purpose::Output) => {
+                let finish: &Finish<'_> = &|_, column, numbers, _| {
+                    more(column, numbers);
+                    bend(curve, numbers);
+                };
+                (map.finished(x, weight, finish), Vec::new())
+            }
+            (Some(curve), Purpose::Gradient) => {
+                let (kept, output) = map.bent(curve, x, weight, more);
+                (output, kept)
+            }
+        }
     }
 }
 
@@ -80,19 +89,7 @@ impl Operation<4> for ResidualLinear {
 
     fn forward(&self, [residual, x, weight, bias]: [&[f32]; 4], _: Purpose) -> (Vec<f32>, ()) {
         let map = Map::new(x, weight, self.width);
-        let output = match self.dropout {
-            Some(mask) => {
-                let mut output = map.apply(x, weight);
-                add_dropped(&mut output, residual, bias, mask);
-                output
-            }
-            None => {
-                let mut output = sums(residual, bias);
-                map.add_to(&mut output, x, weight);
-                output
-            }
-        };
-        (output, ())
+        (map.finished(x, weight, &onto(residual, bias, self.dropout)), ())
     }
 
     fn backward(&self, [_, x, weight, _]: [&[f32]; 4], (): (), gradient: &[f32], [_, dx, dweight, dbias]: [bool; 4]) -> [Slope; 4] {
@@ -124,21 +121,24 @@ impl SideBySide {
         })
     }
 
-    fn add_to(&self, output: &mut [f32], x: &[f32], weights: [&[f32]; 3], landing: Landing) {
-        for ((map, place), weight) in self.maps(x, weights).into_iter().zip(weights) {
-            let sizes = [map.rows, map.input, map.width];
-            product(sizes, (output, place), (x, map.inputs()), (weight, map.outputs()), 1.0, landing);
-        }
+    fn mapped(&self, x: &[f32], weights: [&[f32]; 3], finish: &Finish<'_>) -> Vec<f32> {
+        let maps = self.maps(x, weights).map(|(map, _)| map);
+        let rights = [0, 1, 2].map(|part| (weights[part], maps[part].outputs(), self.widths[part]));
+        side_by_side([maps[0].rows, maps[0].input], (x, maps[0].inputs()), rights, finish)
     }
 
     fn slopes(&self, x: &[f32], weights: [&[f32]; 3], gradient: &[f32], rows: bool, wanted: [bool; 3]) -> (Slope, [Slope; 3]) {
         let maps = self.maps(x, weights);
-        let mut dx = vec![0.0; if rows { x.len() } else { 0 }];
+        let mut dx = Vec::new();
         let dweights = [0, 1, 2].map(|part| {
             let ((map, place), weight) = (maps[part], weights[part]);
             if rows {
-                let (sizes, landing) = ([map.rows, map.width, map.input], if part == 0 { Landing::Replace } else { Landing::Add });
-                product(sizes, (&mut dx, map.inputs()), (gradient, place), (weight, map.outputs().transposed()), 1.0, landing);
+                let (sizes, turned) = ([map.rows, map.width, map.input], (weight, map.outputs().transposed()));
+                if part == 0 {
+                    dx = new_product(sizes, (gradient, place), turned);
+                } else {
+                    product(sizes, (&mut dx, map.inputs()), (gradient, place), turned, 1.0, Landing::Add);
+                }
             }
             Slope::when(wanted[part], || new_product([map.input, map.rows, map.width], (x, map.inputs().transposed()), (gradient, place)))
         });
@@ -152,9 +152,7 @@ impl Operation<7> for SideBySide {
 
     fn forward(&self, [x, w1, w2, w3, b1, b2, b3]: [&[f32]; 7], _: Purpose) -> (Vec<f32>, ()) {
         let bias = [b1, b2, b3].concat();
-        let mut output = repeated(&bias, Map::new(x, w1, self.widths[0]).rows);
-        self.add_to(&mut output, x, [w1, w2, w3], Landing::Add);
-        (output, ())
+        (self.mapped(x, [w1, w2, w3], &|_, column, numbers, _| add(numbers, &bias[column..])), ())
     }
 
     fn backward(&self, [x, w1, w2, w3, ..]: [&[f32]; 7], (): (), gradient: &[f32], wanted: [bool; 7]) -> [Slope; 7] {
@@ -177,10 +175,7 @@ impl Operation<4> for SideBySide {
     type Kept = ();
 
     fn forward(&self, [x, w1, w2, w3]: [&[f32]; 4], _: Purpose) -> (Vec<f32>, ()) {
-        let rows = Map::new(x, w1, self.widths[0]).rows;
-        let mut output = vec![0.0; rows * self.widths.iter().sum::<usize>()];
-        self.add_to(&mut output, x, [w1, w2, w3], Landing::Replace);
-        (output, ())
+        (self.mapped(x, [w1, w2, w3], &|_, _, _, _| {}), ())
     }
 
     fn backward(&self, [x, w1, w2, w3]: [&[f32]; 4], (): (), gradient: &[f32], [rows, wanted @ ..]: [bool; 4]) -> [Slope; 4] {
@@ -191,14 +186,14 @@ impl Operation<4> for SideBySide {
 
 /// The sizes of a linear map: `[rows, input]` to `[rows, width]`.
 #[derive(Debug, Clone, Copy)]
-struct Map {
+pub(super) struct Map {
     rows: usize,
     input: usize,
     width: usize,
 }
 
 impl Map {
-    fn new(x: &[f32], weight: &[f32], width: usize) -> Self {
+    pub(super) fn new(x: &[f32], weight: &[f32], width: usize) -> Self {
         let input = weight.len() / width;
         Self { rows: x.len() / input, input, width }
     }
@@ -211,17 +206,24 @@ impl Map {
         Place::dense(self.width)
     }
 
-    fn apply(self, x: &[f32], weight: &[f32]) -> Vec<f32> {
-        new_product([self.rows, self.input, self.width], (x, self.inputs()), (weight, self.outputs()))
+    /// The map of `x`, its rows finished.
+    pub(super) fn finished(self, x: &[f32], weight: &[f32], finish: &Finish<'_>) -> Vec<f32> {
+        new_finished_product([self.rows, self.input, self.width], (x, self.inputs()), (weight, self.outputs()), finish)
     }
 
-    fn add_to(self, output: &mut [f32], x: &[f32], weight: &[f32]) {
-        let sizes = [self.rows, self.input, self.width];
-        product(sizes, (output, self.outputs()), (x, self.inputs()), (weight, self.outputs()), 1.0, Landing::Add);
+    /// The map of `x` after `more`, which is done to parts of rows that begin at a column, and the curve of that.
+    #[expect(unsafe_code, reason = "a second matrix is not filled with zeros first, which would be one more pass over memory")]
+    pub(super) fn bent(self, curve: Curve, x: &[f32], weight: &[f32], more: impl Fn(usize, &mut [f32]) + Sync) -> (Vec<f32>, Vec<f32>) {
+        let finish: &Finish<'_> = &|_, column, numbers, room| {
+            more(column, numbers);
+            curve_to(curve, numbers, room);
+        };
+        // SAFETY: `curve_to` writes all of the room.
+        unsafe { new_product_and_more([self.rows, self.input, self.width], (x, self.inputs()), (weight, self.outputs()), finish) }
     }
 
     /// The slopes of rows, weight and bias.
-    fn slopes(self, x: &[f32], weight: &[f32], gradient: &[f32], [dx, dweight, dbias]: [bool; 3]) -> [Slope; 3] {
+    pub(super) fn slopes(self, x: &[f32], weight: &[f32], gradient: &[f32], [dx, dweight, dbias]: [bool; 3]) -> [Slope; 3] {
         let (outer, inner) = ((gradient, self.outputs()), (weight, self.outputs().transposed()));
         [
             Slope::when(dx, || new_product([self.rows, self.width, self.input], outer, inner)),
@@ -231,32 +233,46 @@ impl Map {
     }
 }
 
-/// `row` again and again.
-fn repeated(row: &[f32], rows: usize) -> Vec<f32> {
-    let mut output = Vec::with_capacity(rows * row.len());
-    (0..rows).for_each(|_| output.extend_from_slice(row));
-    output
-}
-
-vectorised! {
-    /// Every row of `rows` plus `row`.
-    fn sums(rows: &[f32], row: &[f32]) -> Vec<f32> {
-        let mut output = Vec::with_capacity(rows.len());
-        for numbers in rows.chunks_exact(row.len()) {
-            append(&mut output, numbers, row, |_, a, b| a + b);
+/// Finishes rows of a map: `residual + dropout(map + bias)`.
+pub(super) fn onto<'a>(
+    residual: &'a [f32],
+    bias: &'a [f32],
+    dropout: Option<Mask>,
+) -> impl Fn(usize, usize, &mut [f32], &mut [std::mem::MaybeUninit<f32>]) + Sync + 'a {
+    let width = bias.len();
+    move |row, column, numbers, _| {
+        let first = row * width + column;
+        let (residual, bias) = (&residual[first..], &bias[column..]);
+        match dropout {
+            Some(mask) => add_dropped(numbers, residual, bias, mask, first),
+            None => add_both(numbers, residual, bias),
         }
-        output
     }
 }
 
 vectorised! {
-    /// `output` becomes `residual + dropout(output + bias)`.
-    fn add_dropped(output: &mut [f32], residual: &[f32], bias: &[f32], mask: Mask) {
-        let width = bias.len();
-        for (row, (output, residual)) in output.chunks_exact_mut(width).zip(residual.chunks_exact(width)).enumerate() {
-            for (column, ((output, residual), bias)) in output.iter_mut().zip(residual).zip(bias).enumerate() {
-                *output = residual + (*output + bias) * mask.factor(counter(row * width + column));
-            }
+    /// `numbers` becomes the sum with as many more.
+    pub(super) fn add(numbers: &mut [f32], more: &[f32]) {
+        for (number, more) in numbers.iter_mut().zip(more) {
+            *number += more;
+        }
+    }
+}
+
+vectorised! {
+    /// `numbers` becomes the sum with as many of two more.
+    fn add_both(numbers: &mut [f32], residual: &[f32], bias: &[f32]) {
+        for ((number, residual), bias) in numbers.iter_mut().zip(residual).zip(bias) {
+            *number = residual + (*number + bias);
+        }
+    }
+}
+
+vectorised! {
+    /// `numbers` becomes `residual + dropout(numbers + bias)`, where `first` is the place of the first one.
+    fn add_dropped(numbers: &mut [f32], residual: &[f32], bias: &[f32], mask: Mask, first: usize) {
+        for (place, ((number, residual), bias)) in numbers.iter_mut().zip(residual).zip(bias).enumerate() {
+            *number = residual + (*number + bias) * mask.factor(counter(first + place));
         }
     }
 }

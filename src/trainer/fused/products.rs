@@ -1,4 +1,17 @@
-//! Matrix products on strided slices, by the crate that burn-flex computes with.
+//! Matrix products on strided slices, whose rows are finished while they are still in the cache: a bias, a nonlinearity, a sum.
+//!
+//! On processors with AVX2 they are computed by loops of this room, which repack less for the sizes of small models than the crate that
+//! burn-flex computes with; on others, and in builds without optimisation, by that crate.
+
+#[cfg(target_arch = "x86_64")]
+mod blocks;
+#[cfg(target_arch = "x86_64")]
+mod kernels;
+
+use std::mem::MaybeUninit;
+
+#[cfg(target_arch = "x86_64")]
+use super::lanes::{Instance, widest};
 
 /// Where a matrix lies in a slice.
 #[derive(Debug, Clone, Copy)]
@@ -46,87 +59,301 @@ pub(super) enum Landing {
     Add,
 }
 
+/// What is done to a part of a row of a product when its numbers are known: the row's number, the number of the part's first column, the numbers,
+/// and as much room beside them if there is any.
+pub(super) type Finish<'a> = dyn Fn(usize, usize, &mut [f32], &mut [MaybeUninit<f32>]) + Sync + 'a;
+
 /// `output = scale * left right`, or that much more, of `[rows, inner]` and `[inner, columns]`.
 ///
 /// # Panics
 /// If a matrix does not lie within its slice.
-#[expect(unsafe_code, reason = "the product of the crate that burn-flex computes with takes pointers")]
+#[expect(unsafe_code, reason = "the innermost loops take pointers")]
 pub(super) fn product(
-    [rows, inner, columns]: [usize; 3],
+    sizes: [usize; 3],
     (output, out): (&mut [f32], Place),
-    (left, l): (&[f32], Place),
-    (right, r): (&[f32], Place),
+    left: (&[f32], Place),
+    right: (&[f32], Place),
     scale: f32,
     landing: Landing,
 ) {
+    let [rows, inner, columns] = sizes;
     if rows * inner * columns == 0 {
         assert!(rows * columns == 0 || landing == Landing::Add, "a product over nothing is 0, which nobody asks for");
         return;
     }
-    assert!(out.end(rows, columns) < output.len() && l.end(rows, inner) < left.len() && r.end(inner, columns) < right.len());
+    assert!(out.end(rows, columns) < output.len(), "the output lies within its slice");
+    let (left, right) = (factor(left, [rows, inner]), factor(right, [inner, columns]));
+    let product = Product { sizes, output: (output.as_mut_ptr(), out), left, right, scale, landing, finish: None };
     // SAFETY: the least and the greatest index of each matrix lie within its slice, as just checked, so all others do; the output is borrowed
     // mutably and overlaps neither factor.
-    unsafe { multiply([rows, inner, columns], (output.as_mut_ptr(), out), (left, l), (right, r), scale, landing) }
+    unsafe { multiply(&product) }
 }
 
 /// `left right` as a new matrix `[rows, columns]` in row-major order.
 ///
 /// # Panics
 /// If a factor does not lie within its slice, or `inner` is 0.
+pub(super) fn new_product(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place)) -> Vec<f32> {
+    made(sizes, left, right, None, Beside::Nothing).0
+}
+
+/// The same, with each row finished: `finish` may be called for parts of rows in any order, and by several threads.
+pub(super) fn new_finished_product(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place), finish: &Finish<'_>) -> Vec<f32> {
+    made(sizes, left, right, Some(finish), Beside::Nothing).0
+}
+
+/// The same, and a second matrix of the same sizes that `finish` fills.
+///
+/// # Safety
+/// `finish` writes all of the room that it is given.
 #[expect(unsafe_code, reason = "room is not filled with zeros first, which would be one more pass over memory")]
-pub(super) fn new_product([rows, inner, columns]: [usize; 3], (left, l): (&[f32], Place), (right, r): (&[f32], Place)) -> Vec<f32> {
-    let mut output = Vec::with_capacity(rows * columns);
+pub(super) unsafe fn new_product_and_more(
+    sizes: [usize; 3],
+    left: (&[f32], Place),
+    right: (&[f32], Place),
+    finish: &Finish<'_>,
+) -> (Vec<f32>, Vec<f32>) {
+    made(sizes, left, right, Some(finish), Beside::Filled)
+}
+
+/// Products of `left [rows, inner]` with several factors, each of so many columns, as one new matrix side by side, each row finished.
+///
+/// # Panics
+/// As [`new_product`].
+#[expect(unsafe_code, reason = "room is not filled with zeros first, which would be one more pass over memory")]
+pub(super) fn side_by_side<const N: usize>(
+    [rows, inner]: [usize; 2],
+    left: (&[f32], Place),
+    rights: [(&[f32], Place, usize); N],
+    finish: &Finish<'_>,
+) -> Vec<f32> {
+    let columns = rights.iter().map(|(_, _, columns)| columns).sum();
+    let (mut output, mut start) = (Vec::with_capacity(rows * columns), 0);
     if rows * columns == 0 {
         return output;
     }
-    assert!(inner > 0 && l.end(rows, inner) < left.len() && r.end(inner, columns) < right.len());
-    // SAFETY: the factors lie within their slices, as just checked; the room holds `rows * columns` numbers, all of which the product writes
-    // and none of which it reads when it replaces.
-    unsafe {
-        multiply([rows, inner, columns], (output.as_mut_ptr(), Place::dense(columns)), (left, l), (right, r), 1.0, Landing::Replace);
-        output.set_len(rows * columns);
+    assert!(inner > 0, "a product over nothing is 0, which nobody asks for");
+    let left = factor(left, [rows, inner]);
+    for (right, place, width) in rights.into_iter().filter(|(_, _, width)| *width > 0) {
+        let right = factor((right, place), [inner, width]);
+        let finish: &Finish<'_> = &|row, column, numbers, beside| finish(row, start + column, numbers, beside);
+        let (finish, output) = (Some((finish, std::ptr::null_mut(), 0)), (output.as_mut_ptr(), Place::new(start, columns)));
+        let product = Product { sizes: [rows, inner, width], output, left, right, scale: 1.0, landing: Landing::Replace, finish };
+        // SAFETY: the factors lie within their slices, as just checked; the columns from `start` on lie in the room.
+        unsafe { multiply(&product) };
+        start += width;
     }
+    // SAFETY: all columns of all rows have been written.
+    unsafe { output.set_len(rows * columns) };
     output
 }
+
+/// Whether there is room beside a product.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    /// All of which is written.
+    Filled,
+}
+
+#[expect(unsafe_code, reason = "room is not filled with zeros first, which would be one more pass over memory")]
+fn made(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place), finish: Option<&Finish<'_>>, beside: Beside) -> (Vec<f32>, Vec<f32>) {
+    let [rows, inner, columns] = sizes;
+    let count = rows * columns;
+    let (mut output, mut more) = (Vec::with_capacity(count), Vec::with_capacity(if beside == Beside::Filled { count } else { 0 }));
+    if count == 0 {
+        return (output, more);
+    }
+    assert!(inner > 0, "a product over nothing is 0, which nobody asks for");
+    let (left, right) = (factor(left, [rows, inner]), factor(right, [inner, columns]));
+    let room = if beside == Beside::Filled { more.spare_capacity_mut().as_mut_ptr() } else { std::ptr::null_mut() };
+    let finish = finish.map(|finish| (finish, room, 0));
+    let output_place = (output.as_mut_ptr(), Place::dense(columns));
+    let product = Product { sizes, output: output_place, left, right, scale: 1.0, landing: Landing::Replace, finish };
+    // SAFETY: the factors lie within their slices, as just checked; the room holds `count` numbers, all of which the product writes and none of
+    // which it reads when it replaces. What lies beside them is written by `finish`, as whoever asks for it promises.
+    unsafe {
+        multiply(&product);
+        output.set_len(count);
+        if beside == Beside::Filled {
+            more.set_len(count);
+        }
+    }
+    (output, more)
+}
+
+/// Where a factor's numbers lie, all of them within their slice.
+fn factor((numbers, place): (&[f32], Place), [rows, columns]: [usize; 2]) -> (*const f32, Place) {
+    assert!(place.end(rows, columns) < numbers.len(), "a factor lies within its slice");
+    (numbers.as_ptr(), place)
+}
+
+/// One product, or the part of one that a thread computes.
+#[derive(Clone, Copy)]
+struct Product<'a> {
+    /// Rows, inner numbers, columns.
+    sizes: [usize; 3],
+    output: (*mut f32, Place),
+    left: (*const f32, Place),
+    right: (*const f32, Place),
+    scale: f32,
+    landing: Landing,
+    /// What is done to complete rows, the room beside them or null, and the number of the part's first row.
+    finish: Option<(&'a Finish<'a>, *mut MaybeUninit<f32>, usize)>,
+}
+
+#[expect(unsafe_code, reason = "the compiler cannot see that parts of a product write to different rows")]
+// SAFETY: whoever makes a product answers for its pointers; parts of one share factors, which nobody writes.
+unsafe impl Sync for Product<'_> {}
 
 /// Products of fewer multiplications are not worth a second thread; burn-flex's number.
 const PARALLEL: usize = 192 * 192 * 192;
 
+/// Products of fewer rows are not worth packing the right factor.
+const FEW: usize = 4;
+
 /// # Safety
-/// Each matrix lies in memory that is the caller's, the output overlaps neither factor, and is initialised if the product is added to it.
-#[expect(unsafe_code, reason = "it is for the two functions above, which check places")]
-unsafe fn multiply(
-    [rows, inner, columns]: [usize; 3],
-    (output, out): (*mut f32, Place),
-    (left, l): (&[f32], Place),
-    (right, r): (&[f32], Place),
-    scale: f32,
-    landing: Landing,
+/// Each matrix lies in memory that is the caller's, the output overlaps neither factor, and is initialised if the product is added to it. With
+/// something to finish, rows of the output are one number after another, and the room beside them is null or as large as the output.
+#[expect(unsafe_code, reason = "it is for the functions above, which check places")]
+unsafe fn multiply(product: &Product<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(loops) = own_loops(product) {
+        let threads = if product.sizes.iter().product::<usize>() < PARALLEL { 1 } else { rayon::current_num_threads() };
+        // Whatever the number of threads, each number of the output is computed in the same way.
+        let share = product.sizes[0].div_ceil(threads).next_multiple_of(ROWS);
+        // SAFETY: the caller's promise, and the processor has what the loops need. Parts have rows of their own.
+        unsafe {
+            if share >= product.sizes[0] {
+                loops(product);
+                return;
+            }
+            rayon::scope(|scope| {
+                for first in (0..product.sizes[0]).step_by(share) {
+                    scope.spawn(move |_| loops(&product.part(first, share)));
+                }
+            });
+        }
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { product.by_crate() }
+}
+
+/// Parts of a product have a multiple of this many rows, unless they are the last.
+#[cfg(target_arch = "x86_64")]
+const ROWS: usize = 12;
+
+#[cfg(target_arch = "x86_64")]
+type Loops = unsafe fn(&Product<'_>);
+
+/// The loops of this room that the processor can run, where they are quicker than the crate's.
+#[cfg(target_arch = "x86_64")]
+fn own_loops(product: &Product<'_>) -> Option<Loops> {
+    if product.sizes[0] <= FEW || product.output.1.column != 1 || !optimised() {
+        return None;
+    }
+    match widest() {
+        Instance::Avx512 => Some(blocks::with_avx512),
+        Instance::Avx2 => Some(blocks::with_avx2),
+        Instance::Plain => None,
+    }
+}
+
+/// Whether loops of this crate are optimised: if not, they take fifty times as long as the crate's.
+#[cfg(target_arch = "x86_64")]
+fn optimised() -> bool {
+    #[cfg(test)]
+    let asked = OWN.get();
+    #[cfg(not(test))]
+    let asked = false;
+    asked || !cfg!(debug_assertions)
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Whether products on this thread are computed by the loops of this room even if they are not optimised.
+    pub(super) static OWN: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+impl Product<'_> {
+    /// Up to `share` rows from the one numbered `first` on.
+    #[cfg(target_arch = "x86_64")]
+    fn part(&self, first: usize, share: usize) -> Self {
+        let [rows, inner, columns] = self.sizes;
+        let finish = self.finish.map(|(finish, room, _)| {
+            let room = if room.is_null() { room } else { room.wrapping_add(first * columns) };
+            (finish, room, first)
+        });
+        let (output, left) = ((self.output.0, self.output.1.below(first)), (self.left.0, self.left.1.below(first)));
+        Self { sizes: [share.min(rows - first), inner, columns], output, left, finish, ..*self }
+    }
+
+    /// # Safety
+    /// As [`multiply`].
+    #[expect(unsafe_code, reason = "as there")]
+    unsafe fn by_crate(&self) {
+        let Self { sizes: [rows, inner, columns], output: (output, out), left: (left, l), right: (right, r), scale, landing, .. } = *self;
+        let step = |place: usize| isize::try_from(place).expect("a slice's length fits");
+        let parallelism = if rows * inner * columns >= PARALLEL { gemm::Parallelism::Rayon(0) } else { gemm::Parallelism::None };
+        // SAFETY: the caller's promise.
+        unsafe {
+            gemm::gemm(
+                rows,
+                columns,
+                inner,
+                output.add(out.start),
+                step(out.column),
+                step(out.row),
+                landing == Landing::Add,
+                left.add(l.start),
+                step(l.column),
+                step(l.row),
+                right.add(r.start),
+                step(r.column),
+                step(r.row),
+                1.0,
+                scale,
+                false,
+                false,
+                false,
+                parallelism,
+            );
+            self.finish_row_by_row();
+        }
+    }
+
+    /// # Safety
+    /// As [`multiply`], and the product is there.
+    #[expect(unsafe_code, reason = "as there")]
+    unsafe fn finish_row_by_row(&self) {
+        let Some((finish, beside, shift)) = self.finish else { return };
+        let ([rows, _, columns], (output, out)) = (self.sizes, self.output);
+        for row in 0..rows {
+            // SAFETY: the caller's promise.
+            unsafe { finish_part(finish, (output.add(out.start + row * out.row), beside), [row, columns, 0, columns], shift) }
+        }
+    }
+}
+
+/// Finishes the part from `column` on, `width` wide, of the row numbered `row` among rows of `columns` numbers.
+///
+/// # Safety
+/// The part begins at the first pointer; beside the whole output there is as much room from the second on, if it is not null.
+#[expect(unsafe_code, reason = "as `multiply`")]
+#[inline(always)]
+unsafe fn finish_part(
+    finish: &Finish<'_>,
+    (numbers, beside): (*mut f32, *mut MaybeUninit<f32>),
+    [row, columns, column, width]: [usize; 4],
+    shift: usize,
 ) {
-    let step = |place: usize| isize::try_from(place).expect("a slice's length fits");
-    let parallelism = if rows * inner * columns >= PARALLEL { gemm::Parallelism::Rayon(0) } else { gemm::Parallelism::None };
     // SAFETY: the caller's promise.
     unsafe {
-        gemm::gemm(
-            rows,
-            columns,
-            inner,
-            output.add(out.start),
-            step(out.column),
-            step(out.row),
-            landing == Landing::Add,
-            left.as_ptr().add(l.start),
-            step(l.column),
-            step(l.row),
-            right.as_ptr().add(r.start),
-            step(r.column),
-            step(r.row),
-            1.0,
-            scale,
-            false,
-            false,
-            false,
-            parallelism,
-        );
+        let beside = match beside.is_null() {
+            true => &mut [][..],
+            false => std::slice::from_raw_parts_mut(beside.add(row * columns + column), width),
+        };
+        finish(shift + row, column, std::slice::from_raw_parts_mut(numbers, width), beside);
     }
 }

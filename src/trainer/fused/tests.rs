@@ -3,6 +3,8 @@
 
 mod chance;
 mod equal;
+#[cfg(target_arch = "x86_64")]
+mod products;
 
 use burn::tensor::{Device, Tensor};
 
@@ -61,6 +63,10 @@ fn everything() -> Vec<Vec<f32>> {
         derived([rows(), table(5), row(6)], |[x, w, b]| apply(Linear { width: 37, curve: Some(Curve::Gelu) }, [&x, &w, &b], same).unwrap()),
         derived([rows(), random(2, same, 1.0), table(5), row(6)], |[r, x, w, b]| {
             apply(ResidualLinear { width: 37, dropout: mask }, [&r, &x, &w, &b], same).unwrap()
+        }),
+        derived([rows(), random(2, same, 1.0), table(5), row(6), table(7), row(8)], |[r, x, w1, b1, w2, b2]| {
+            let operation = FeedForward { inner: 37, width: 37, curve: Curve::Gelu, dropout: mask };
+            apply(operation, [&r, &x, &w1, &b1, &w2, &b2], same).unwrap()
         }),
         derived([rows()], |[x]| apply(loss.clone(), [&x], [1, 1]).unwrap()),
         derived([rows(), table(5)], |[x, t]| apply(TableCrossEntropy { loss: loss.clone(), width: 37 }, [&x, &t], [1, 1]).unwrap()),

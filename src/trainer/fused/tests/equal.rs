@@ -93,6 +93,59 @@ fn a_map_added_to_what_was_read_is_that_of_tensor_operations() {
 }
 
 #[test]
+fn the_feed_forward_part_is_that_of_tensor_operations() {
+    let [rows, input, inner, width] = [9, 14, 21, 11];
+    for (dropout, curve) in [(None, Curve::Relu), (Some(Mask::new(5, 0.3)), Curve::Gelu)] {
+        let inputs = || {
+            [
+                random(1, [rows, width], 1.0),
+                random(2, [rows, input], 1.0),
+                random(3, [input, inner], 1.0),
+                random(4, [1, inner], 1.0),
+                random(5, [inner, width], 1.0),
+                random(6, [1, width], 1.0),
+            ]
+        };
+        let factors = dropout.map_or(vec![1.0; rows * width], |mask| mask.numbers(rows * width));
+        let fused = derived(inputs(), |[r, x, w1, b1, w2, b2]| {
+            apply(FeedForward { inner, width, curve, dropout }, [&r, &x, &w1, &b1, &w2, &b2], [rows, width]).unwrap()
+        });
+        let burns = derived(inputs(), |[r, x, w1, b1, w2, b2]| {
+            let between = x.matmul(w1) + b1;
+            let between = if curve == Curve::Relu { activation::relu(between) } else { activation::gelu(between) };
+            r.clone() + (between.matmul(w2) + b2) * tensor(factors.clone(), [rows, width], &r.device())
+        });
+        assert_close(&fused, &burns, 1e-5);
+    }
+}
+
+#[test]
+fn a_frozen_feed_forward_part_hands_on_what_is_wanted() {
+    let device = Device::flex().autodiff();
+    let shapes = [[6, 8], [6, 10], [10, 12], [1, 12], [12, 8], [1, 8]];
+    let operation = FeedForward { inner: 12, width: 8, curve: Curve::Gelu, dropout: None };
+    let gradients_of = |wanted: &[usize]| {
+        let leaves: Vec<Tensor<2>> = (0..6)
+            .map(|place| {
+                let (numbers, shape) = random(place as u64 + 1, shapes[place], 1.0);
+                let leaf = tensor(numbers, shape, &device);
+                if wanted.contains(&place) { leaf.require_grad() } else { leaf }
+            })
+            .collect();
+        let inputs: [&Tensor<2>; 6] = std::array::from_fn(|place| &leaves[place]);
+        let mut gradients = apply(operation, inputs, [6, 8]).unwrap().sum().backward();
+        leaves.iter().map(|leaf| leaf.grad_remove(&mut gradients).map(|found| host(found).unwrap())).collect::<Vec<_>>()
+    };
+    let all = gradients_of(&[0, 1, 2, 3, 4, 5]);
+    for wanted in [vec![0], vec![1], vec![2, 3], vec![4], vec![5], vec![1, 4]] {
+        let some = gradients_of(&wanted);
+        for place in 0..6 {
+            assert_eq!(some[place].as_ref(), all[place].as_ref().filter(|_| wanted.contains(&place)), "{place}");
+        }
+    }
+}
+
+#[test]
 fn dropout_multiplies_with_the_masks_numbers() {
     let (shape, mask) = ([13, 21], Mask::new(9, 0.4));
     let factors = |x: &Tensor<2>| tensor(mask.numbers(13 * 21), shape, &x.device());

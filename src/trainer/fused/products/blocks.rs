@@ -1,0 +1,155 @@
+//! Matrix products block by block: factors are packed as the innermost loops read them, and parts that fit a cache are used up there.
+#![expect(unsafe_code, reason = "it is for the functions of `products`, which check places")]
+
+use std::cell::RefCell;
+
+use super::kernels::{AVX2, AVX512, Kernel, Kernels, Tile, turn};
+use super::{Landing, Place, Product, finish_part};
+
+/// Numbers of a packed right block: half of a second-level cache of one megabyte.
+const BLOCK: usize = 128 * 1024;
+
+/// Inner numbers that are multiplied in one go, at most.
+const DEPTH: usize = 512;
+
+/// 64 bytes that begin where a cache line does.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line(#[expect(dead_code, reason = "written and read through pointers")] [f32; 16]);
+
+thread_local! {
+    /// Packed factors: this thread's products use the same room one after another.
+    static ROOM: RefCell<[Vec<Line>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
+}
+
+/// # Safety
+/// As `multiply`, with a processor that has AVX-512.
+#[target_feature(enable = "avx512f,fma")]
+pub(super) unsafe fn with_avx512(product: &Product<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { multiply::<32, 12>(&AVX512, product) }
+}
+
+/// # Safety
+/// As `multiply`, with a processor that has AVX2 and FMA.
+#[target_feature(enable = "avx2,fma")]
+pub(super) unsafe fn with_avx2(product: &Product<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { multiply::<16, 6>(&AVX2, product) }
+}
+
+/// # Safety
+/// Each matrix lies in memory that is the caller's, rows of the output one number after another; the output overlaps neither factor, and is
+/// initialised if the product is added to it.
+#[inline(always)]
+unsafe fn multiply<const WIDE: usize, const TALL: usize>(kernels: &Kernels, product: &Product<'_>) {
+    let Product { sizes: [rows, inner, columns], output: (output, out), left, right, scale, landing, finish } = *product;
+    let depth = inner.div_ceil(inner.div_ceil(DEPTH));
+    let breadth = (BLOCK / depth).next_multiple_of(WIDE).min(columns.next_multiple_of(WIDE));
+    // Taken and put back, for a closure would not be compiled for the caller's processor.
+    let [mut strip_room, mut block_room] = ROOM.take();
+    let (strip, block) = (room(&mut strip_room, TALL * DEPTH), room(&mut block_room, depth * breadth));
+    for column in (0..columns).step_by(breadth) {
+        let width = breadth.min(columns - column);
+        for first in (0..inner).step_by(depth) {
+            let deep = depth.min(inner - first);
+            // SAFETY: `block` has room for `deep` rows of all panels, `strip` for the strips of all kernels; all places lie in their matrices.
+            unsafe {
+                pack_right::<WIDE>(right, [first, deep, column, width], block);
+                for row in (0..rows).step_by(TALL) {
+                    let tall = TALL.min(rows - row);
+                    let (kernels, numbers, apart) = read_left::<TALL>(kernels, left, [row, tall, first, deep], strip);
+                    for panel in (0..width).step_by(WIDE) {
+                        let place = out.start + (row * out.row) + column + panel;
+                        let adds = landing == Landing::Add || first > 0;
+                        let to = Tile { output: output.add(place), row: out.row, columns: WIDE.min(width - panel), scale, adds };
+                        kernels[tall - 1](deep, numbers, apart, block.add(panel * deep), &to);
+                    }
+                    if let Some((finish, beside, shift)) = finish.filter(|_| first + deep == inner) {
+                        for row in row..row + tall {
+                            let place = output.add(out.start + row * out.row + column);
+                            finish_part(finish, (place, beside), [row, columns, column, width], shift);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    ROOM.set([strip_room, block_room]);
+}
+
+/// Room for `count` numbers, at the beginning of a cache line.
+fn room(lines: &mut Vec<Line>, count: usize) -> *mut f32 {
+    let count = count.div_ceil(16);
+    if lines.len() < count {
+        lines.resize(count, Line([0.0; 16]));
+    }
+    lines.as_mut_ptr().cast()
+}
+
+/// Rows of the right factor in panels of `WIDE` columns, one after another. Behind the last column lies what lay there: it is multiplied and
+/// thrown away.
+#[inline(always)]
+unsafe fn pack_right<const WIDE: usize>((right, place): (*const f32, Place), [first, deep, column, width]: [usize; 4], block: *mut f32) {
+    // SAFETY: what is read lies in the factor; panels follow each other in the block.
+    unsafe {
+        let from = right.add(place.start + first * place.row + column * place.column);
+        let whole = width / WIDE * WIDE;
+        let rest = block.add(whole * deep);
+        if place.column == 1 {
+            for row in 0..deep {
+                let from = from.add(row * place.row);
+                for panel in (0..whole).step_by(WIDE) {
+                    block.add(panel * deep + row * WIDE).cast::<[f32; WIDE]>().write(from.add(panel).cast::<[f32; WIDE]>().read());
+                }
+                let eights = width / 8 * 8;
+                for column in (whole..eights).step_by(8) {
+                    rest.add(row * WIDE + column - whole).cast::<[f32; 8]>().write(from.add(column).cast::<[f32; 8]>().read());
+                }
+                for column in eights.max(whole)..width {
+                    rest.add(row * WIDE + column - whole).write(from.add(column).read());
+                }
+            }
+            return;
+        }
+        let even = if place.row == 1 { (width / 8 * 8, deep / 8 * 8) } else { (0, 0) };
+        for column in (0..even.0).step_by(8) {
+            let (from, to) = (from.add(column * place.column), block.add(column / WIDE * WIDE * deep + column % WIDE));
+            for row in (0..even.1).step_by(8) {
+                turn(from.add(row), place.column, to.add(row * WIDE), WIDE);
+            }
+        }
+        for column in 0..width {
+            let (from, to) = (from.add(column * place.column), block.add(column / WIDE * WIDE * deep + column % WIDE));
+            for row in if column < even.0 { even.1 } else { 0 }..deep {
+                to.add(row * WIDE).write(from.add(row * place.row).read());
+            }
+        }
+    }
+}
+
+/// Some rows of the left factor as kernels read them: those kernels, one for each number of rows, and what they are told.
+#[inline(always)]
+unsafe fn read_left<const TALL: usize>(
+    kernels: &Kernels,
+    (left, place): (*const f32, Place),
+    [row, tall, first, deep]: [usize; 4],
+    strip: *mut f32,
+) -> (&'static [Kernel], *const f32, usize) {
+    // SAFETY: what is read lies in the factor; there is room for a strip.
+    unsafe {
+        let from = left.add(place.start + row * place.row + first * place.column);
+        if place.column == 1 {
+            return (kernels.flat, from, place.row);
+        }
+        for column in 0..deep {
+            let (from, to) = (from.add(column * place.column), strip.add(column * TALL));
+            if tall == TALL && place.row == 1 {
+                to.cast::<[f32; TALL]>().write(from.cast::<[f32; TALL]>().read());
+            } else {
+                (0..tall).for_each(|row| to.add(row).write(from.add(row * place.row).read()));
+            }
+        }
+        (kernels.tall, strip, 1)
+    }
+}

@@ -1,0 +1,191 @@
+//! The innermost loops of matrix products for AVX-512 and AVX2: a tile of the output stays in registers while factors run by.
+//!
+//! Each number of a tile is one chain of multiplications and additions in the order of the inner dimension, whatever the width of the
+//! registers, so that both instances give the same bits.
+#![expect(unsafe_code, reason = "factors are read through pointers: checks in the innermost loop would be half of its time")]
+
+use std::arch::x86_64::*;
+
+/// Where a tile goes.
+pub(super) struct Tile {
+    /// Its first number.
+    pub(super) output: *mut f32,
+    /// From one row to the next.
+    pub(super) row: usize,
+    /// Columns that count.
+    pub(super) columns: usize,
+    /// What the product is multiplied with.
+    pub(super) scale: f32,
+    /// Whether it is added to what is there.
+    pub(super) adds: bool,
+}
+
+/// A tile of `inner` products: left numbers, how far their rows lie apart, a right panel, where it goes.
+pub(super) type Kernel = unsafe fn(usize, *const f32, usize, *const f32, &Tile);
+
+/// The kernels of a processor.
+pub(super) struct Kernels {
+    /// For one row, two rows, .. of left numbers whose rows lie as far apart as is said.
+    pub(super) flat: &'static [Kernel],
+    /// The same for a packed left strip whose columns lie one after another, as many numbers apart as there are kernels.
+    pub(super) tall: &'static [Kernel],
+}
+
+macro_rules! tile {
+    (
+        $name:ident, $features:literal, $lanes:literal,
+        $zero:ident, $load:ident, $store:ident, $spread:ident, $fma:ident, $times:ident, $plus:ident, $load_some:ident, $store_some:ident
+    ) => {
+        /// # Safety
+        /// The processor has the features; `left` and `right` hold `inner` columns and rows of a strip of `R` rows and of a panel; the tile's rows
+        /// and columns are the caller's.
+        #[target_feature(enable = $features)]
+        unsafe fn $name<const R: usize, const INNER: usize>(inner: usize, left: *const f32, apart: usize, right: *const f32, to: &Tile) {
+            let mut sums = [[$zero(); 2]; R];
+            // SAFETY: the caller's promise.
+            unsafe {
+                // Packed columns lie side by side.
+                let apart = if INNER == 1 { apart } else { 1 };
+                // A pointer for three rows: the processor's addresses reach two more from it.
+                let mut rows: [*const f32; 4] = std::array::from_fn(|third| left.wrapping_add(3 * third * apart));
+                let mut right = right;
+                for _ in 0..inner {
+                    let (first, second) = ($load(right), $load(right.add($lanes)));
+                    for row in 0..R {
+                        let number = $spread(*rows[row / 3].add(row % 3 * apart));
+                        sums[row][0] = $fma(number, first, sums[row][0]);
+                        sums[row][1] = $fma(number, second, sums[row][1]);
+                    }
+                    rows = rows.map(|row| row.wrapping_add(INNER));
+                    right = right.add(2 * $lanes);
+                }
+                let scale = $spread(to.scale);
+                if to.columns == 2 * $lanes {
+                    for row in 0..R {
+                        let (first, second) = (to.output.add(row * to.row), to.output.add(row * to.row + $lanes));
+                        let [mut a, mut b] = [$times(sums[row][0], scale), $times(sums[row][1], scale)];
+                        if to.adds {
+                            (a, b) = ($plus(a, $load(first)), $plus(b, $load(second)));
+                        }
+                        $store(first, a);
+                        $store(second, b);
+                    }
+                    return;
+                }
+                let counts = [to.columns.min($lanes), to.columns.saturating_sub($lanes)];
+                for row in 0..R {
+                    let row_output = to.output.add(row * to.row);
+                    for part in 0..2 {
+                        let (output, mut sum) = (row_output.add(part * $lanes), $times(sums[row][part], scale));
+                        if counts[part] > 0 {
+                            if to.adds {
+                                sum = $plus(sum, $load_some(output, counts[part]));
+                            }
+                            $store_some(output, sum, counts[part]);
+                        }
+                    }
+                }
+            }
+        }
+    };
+}
+
+tile!(
+    tile16,
+    "avx512f,fma",
+    16,
+    _mm512_setzero_ps,
+    _mm512_loadu_ps,
+    _mm512_storeu_ps,
+    _mm512_set1_ps,
+    _mm512_fmadd_ps,
+    _mm512_mul_ps,
+    _mm512_add_ps,
+    load_some16,
+    store_some16
+);
+tile!(
+    tile8,
+    "avx2,fma",
+    8,
+    _mm256_setzero_ps,
+    _mm256_loadu_ps,
+    _mm256_storeu_ps,
+    _mm256_set1_ps,
+    _mm256_fmadd_ps,
+    _mm256_mul_ps,
+    _mm256_add_ps,
+    load_some8,
+    store_some8
+);
+
+macro_rules! kernels {
+    ($name:ident, $tile:ident, $most:literal: $($rows:literal)*) => {
+        pub(super) static $name: Kernels =
+            Kernels { flat: &[$($tile::<$rows, 1>),*], tall: &[$($tile::<$rows, $most>),*] };
+    };
+}
+
+// As many sums as registers hold beside the numbers that are multiplied.
+kernels!(AVX512, tile16, 12: 1 2 3 4 5 6 7 8 9 10 11 12);
+kernels!(AVX2, tile8, 6: 1 2 3 4 5 6);
+
+#[target_feature(enable = "avx512f")]
+unsafe fn load_some16(from: *const f32, count: usize) -> __m512 {
+    // SAFETY: the mask keeps to the `count` numbers that are the caller's.
+    unsafe { _mm512_maskz_loadu_ps(u16::MAX >> (16 - count), from) }
+}
+
+#[target_feature(enable = "avx512f")]
+unsafe fn store_some16(to: *mut f32, numbers: __m512, count: usize) {
+    // SAFETY: as above.
+    unsafe { _mm512_mask_storeu_ps(to, u16::MAX >> (16 - count), numbers) }
+}
+
+#[target_feature(enable = "avx2")]
+fn mask8(count: usize) -> __m256i {
+    const ONES_THEN_ZEROS: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+    // SAFETY: 8 of 16 numbers are read from one of the first 9 on.
+    unsafe { _mm256_loadu_si256(ONES_THEN_ZEROS[8 - count.min(8)..].as_ptr().cast()) }
+}
+
+#[target_feature(enable = "avx2")]
+unsafe fn load_some8(from: *const f32, count: usize) -> __m256 {
+    // SAFETY: the mask keeps to the `count` numbers that are the caller's.
+    unsafe { _mm256_maskload_ps(from, mask8(count)) }
+}
+
+#[target_feature(enable = "avx2")]
+unsafe fn store_some8(to: *mut f32, numbers: __m256, count: usize) {
+    // SAFETY: as above.
+    unsafe { _mm256_maskstore_ps(to, mask8(count), numbers) }
+}
+
+/// Eight rows of eight numbers, `apart` from each other, turned into eight rows `wide` apart.
+///
+/// # Safety
+/// The processor has AVX; both places are the caller's and do not overlap.
+#[inline(always)]
+pub(super) unsafe fn turn(from: *const f32, apart: usize, to: *mut f32, wide: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let row = |row: usize| _mm256_loadu_ps(from.add(row * apart));
+        let rows = [row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)];
+        let low = |pair: usize| _mm256_unpacklo_ps(rows[2 * pair], rows[2 * pair + 1]);
+        let high = |pair: usize| _mm256_unpackhi_ps(rows[2 * pair], rows[2 * pair + 1]);
+        let four = |pair: usize| {
+            let (low, more_low, high, more_high) = (low(pair), low(pair + 1), high(pair), high(pair + 1));
+            [
+                _mm256_shuffle_ps::<0x44>(low, more_low),
+                _mm256_shuffle_ps::<0xEE>(low, more_low),
+                _mm256_shuffle_ps::<0x44>(high, more_high),
+                _mm256_shuffle_ps::<0xEE>(high, more_high),
+            ]
+        };
+        let (upper, lower) = (four(0), four(2));
+        for column in 0..4 {
+            _mm256_storeu_ps(to.add(column * wide), _mm256_permute2f128_ps::<0x20>(upper[column], lower[column]));
+            _mm256_storeu_ps(to.add((column + 4) * wide), _mm256_permute2f128_ps::<0x31>(upper[column], lower[column]));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The room's own loops for matrix products against sums one by one, on every processor and by several threads.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::super::lanes::{Instance, MOST};
+use super::super::products::{Finish, Landing, OWN, Place, new_finished_product, new_product, new_product_and_more, product, side_by_side};
+use super::*;
+
+fn numbers(seed: u64, count: usize) -> Vec<f32> {
+    Dice::new(seed).normal(count, 1.0)
+}
+
+/// What loops of this room make of `compute`, with AVX-512 if there is, and the same with AVX2: both are one.
+fn own<R: PartialEq + std::fmt::Debug>(compute: impl Fn() -> R) -> R {
+    OWN.set(true);
+    let best = compute();
+    MOST.set(Instance::Avx2);
+    let other = compute();
+    MOST.set(Instance::Avx512);
+    OWN.set(false);
+    assert_eq!(best, other);
+    best
+}
+
+fn sums([rows, inner, columns]: [usize; 3], left: (&[f32], Place), right: (&[f32], Place)) -> Vec<f64> {
+    let at = |(numbers, place): (&[f32], Place), row: usize, column: usize| f64::from(numbers[place.start + row * place.row + column * place.column]);
+    let sum = |row: usize, column: usize| (0..inner).map(|i| at(left, row, i) * at(right, i, column)).sum();
+    (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))).map(|(row, column)| sum(row, column)).collect()
+}
+
+fn assert_near(found: &[f32], expected: &[f64], inner: usize) {
+    #[expect(clippy::cast_precision_loss, reason = "a size")]
+    let tolerance = 1e-6 * (inner as f64 + 1.0);
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        assert!((f64::from(*found) - expected).abs() < tolerance, "{found} {expected}");
+    }
+}
+
+#[test]
+fn products_of_any_sizes_and_strides_are_sums_of_products() {
+    for [rows, inner, columns] in [[5, 1, 1], [6, 3, 17], [12, 8, 32], [13, 30, 33], [29, 7, 64], [7, 1025, 40], [31, 513, 5], [24, 100, 300]] {
+        let (left, right) = (numbers(1, rows * inner), numbers(2, inner * columns));
+        for left_place in [Place::dense(inner), Place::dense(rows).transposed()] {
+            for right_place in [Place::dense(columns), Place::dense(inner).transposed()] {
+                let (sizes, left, right) = ([rows, inner, columns], (&left[..], left_place), (&right[..], right_place));
+                assert_near(&own(|| new_product(sizes, left, right)), &sums(sizes, left, right), inner);
+            }
+        }
+    }
+}
+
+#[test]
+fn products_within_wider_matrices_are_scaled_and_added() {
+    let ([rows, inner, columns], wide) = ([17, 20, 35], 50);
+    let (left, right, before) = (numbers(1, rows * wide + 9), numbers(2, inner * wide + 9), numbers(3, rows * wide + 9));
+    let (left, right) = ((&left[..], Place::new(3, wide)), (&right[..], Place::new(9, wide)));
+    for landing in [Landing::Replace, Landing::Add] {
+        let found = own(|| {
+            let mut output = before.clone();
+            product([rows, inner, columns], (&mut output, Place::new(5, wide)), left, right, 0.5, landing);
+            output
+        });
+        let mut expected: Vec<f64> = before.iter().map(|number| f64::from(*number)).collect();
+        for (place, sum) in sums([rows, inner, columns], left, right).into_iter().enumerate() {
+            let number = &mut expected[5 + place / columns * wide + place % columns];
+            *number = 0.5 * sum + if landing == Landing::Add { *number } else { 0.0 };
+        }
+        assert_near(&found, &expected, inner);
+    }
+}
+
+#[test]
+fn every_row_is_finished_once_when_its_numbers_are_there() {
+    let (sizes, finished) = ([30, 600, 300], AtomicUsize::new(0));
+    let (left, right) = (numbers(1, 30 * 600), numbers(2, 600 * 300));
+    let (left, right) = ((&left[..], Place::dense(600)), (&right[..], Place::dense(300)));
+    let plain = own(|| new_product(sizes, left, right));
+    let finish: &Finish<'_> = &|row, column, numbers, _| {
+        finished.fetch_add(numbers.len(), Ordering::Relaxed);
+        numbers.iter_mut().zip(column..).for_each(|(number, column)| *number = f32::midpoint(*number, (row * 300 + column) as f32));
+    };
+    let expected: Vec<f32> = plain.iter().enumerate().map(|(place, number)| f32::midpoint(*number, place as f32)).collect();
+    assert_eq!(own(|| new_finished_product(sizes, left, right, finish)), expected);
+    assert_eq!(finished.into_inner(), 2 * 30 * 300);
+    let negated: &Finish<'_> = &|_, _, numbers, room| {
+        room.iter_mut().zip(numbers).for_each(|(room, number)| {
+            room.write(-*number);
+        });
+    };
+    // SAFETY: the closure writes all of the room.
+    #[expect(unsafe_code, reason = "as said")]
+    let (same, other) = own(|| unsafe { new_product_and_more(sizes, left, right, negated) });
+    assert_eq!(same, plain);
+    assert!(other.iter().zip(&plain).all(|(other, number)| *other == -number));
+}
+
+#[test]
+fn factors_side_by_side_are_multiplied_one_by_one() {
+    let (left, rights) = (numbers(1, 14 * 40), [40, 3, 50].map(|columns| numbers(columns, 40 * columns as usize)));
+    let left = (&left[..], Place::dense(40));
+    let parts = [(&rights[0], 40), (&rights[1], 3), (&rights[2], 50)].map(|(right, columns)| (&right[..], Place::dense(columns), columns));
+    let finish: &Finish<'_> = &|_, column, numbers, _| numbers.iter_mut().zip(column..).for_each(|(number, column)| *number += column as f32);
+    let together = own(|| side_by_side([14, 40], left, parts, finish));
+    let mut start = 0;
+    for (right, place, columns) in parts {
+        let alone = own(|| new_product([14, 40, columns], left, (right, place)));
+        for (place, number) in alone.iter().enumerate() {
+            let (row, column) = (place / columns, start + place % columns);
+            assert_eq!(together[row * 93 + column].to_bits(), (number + column as f32).to_bits());
+        }
+        start += columns;
+    }
+}
+
+#[test]
+fn any_number_of_threads_computes_the_same_numbers() {
+    let sizes = [301, 200, 250];
+    let (left, right) = (numbers(1, 301 * 200), numbers(2, 200 * 250));
+    let compute = || {
+        OWN.set(true);
+        let found = new_finished_product(sizes, (&left, Place::dense(200)), (&right, Place::dense(250)), &|row, column, numbers, _| {
+            numbers.iter_mut().for_each(|number| *number += (row * 250 + column / 250) as f32)
+        });
+        OWN.set(false);
+        found
+    };
+    let with = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(compute);
+    assert_eq!(with(1), with(3));
+}
