@@ -98,7 +98,11 @@ impl Engine {
     pub(super) fn ended(&mut self, number: TrialNumber, attempt: AttemptNumber, end: AttemptEnd, message: Option<String>) {
         let Some(slot) = self.slot_of(number, attempt) else { return };
         let Some(busy) = self.busy[slot].take() else { return };
-        let leaving = busy.leaving.map(|(leaving, _)| leaving);
+        let leaving = match busy.leaving.map(|(leaving, _)| leaving) {
+            // A report was on its way when it was asked to leave: what its pruner said to that stays said.
+            Some(leaving @ (Leaving::TimedOut(_) | Leaving::Draining)) => Some(self.last_word(number).unwrap_or(leaving)),
+            leaving => leaving,
+        };
         let end = match (&leaving, end) {
             (Some(Leaving::TimedOut(_)), AttemptEnd::Failed(_) | AttemptEnd::Interrupted) => AttemptEnd::Failed(FailureCause::Timeout),
             (Some(Leaving::Pausing(_)), AttemptEnd::Completed | AttemptEnd::Failed(_) | AttemptEnd::Interrupted) => AttemptEnd::Paused,
@@ -152,6 +156,19 @@ impl Engine {
             }
         }
         self.answer_killers(number);
+    }
+
+    /// What its pruner said to a trial's last report, if its turn ends with that. Such a trial must not go on from its checkpoint:
+    /// the step would not be reported again, and nobody would hear of it.
+    fn last_word(&self, number: TrialNumber) -> Option<Leaving> {
+        let trial = self.view.trial(number).filter(|trial| trial.continued.is_none())?;
+        let (step, _) = trial.last()?;
+        match &trial.decision_at(step)?.verdict {
+            Verdict::Stop(reason) => Some(Leaving::Stopping(reason.0.clone())),
+            // Otherwise it is the pause that this attempt was resumed from.
+            Verdict::Pause(reason) if trial.until.is_some_and(|until| until <= step) => Some(Leaving::Pausing(reason.0.clone())),
+            Verdict::Pause(_) | Verdict::Continue(_) => None,
+        }
     }
 
     /// Whether a trial that went on past its end is where it was to go.

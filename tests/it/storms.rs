@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use hpsearch::device::{Device, Slot};
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
+use hpsearch::engine::{Engine, Input};
 use hpsearch::event::{AttemptEnd, Event, Request};
 use hpsearch::seed::SeedTree;
 use hpsearch::study::FailureCause;
@@ -186,5 +188,60 @@ fn a_paused_ladder_of_rungs_goes_on_after_every_cause() {
         let run = simulation.run(&[]).unwrap();
         assert_sound(&run, &simulation, &format!("{cause:?}"));
         assert_eq!(decisions(&run.view), decisions(&calm.view), "{cause:?}");
+    }
+}
+
+/// Two trials that have been told to stop or to pause in the very moment in which something else ends their attempt.
+#[test]
+fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_leave_at_that_moment() {
+    for (mode, expected) in [("stop", TrialState::Pruned), ("promote", TrialState::Paused)] {
+        for times_out in [false, true] {
+            let mut study = spec(6, "random", asha(mode));
+            study.retry.on = vec![FailureCause::Timeout];
+            study.budget.stall_time = Some(Duration::from_secs(2));
+            let simulation = Simulation::new(study.clone(), 1, 9, loss);
+            let whole = simulation.run(&[]).unwrap();
+            let at = whole.turns.iter().position(|turn| {
+                let ends =
+                    |event: &Event| matches!(event, Event::Decided { verdict, .. } if verdict.reason().is_some() && verdict.word() != "continue");
+                turn.events.iter().any(ends)
+            });
+            let decided = at.unwrap();
+            let told = whole.turns[decided].events.iter().find_map(|event| match event {
+                Event::Reported { trial, attempt, step, metrics } => Some((*trial, *attempt, *step, metrics.clone())),
+                _ => None,
+            });
+            let (trial, attempt, step, metrics) = told.unwrap();
+            // The same inputs up to that report, one by one, and then it comes too late.
+            let slots = vec![Slot { index: 0, device: Device::Sim(0) }];
+            let mut engine = Engine::new(study.clone(), StudyView::new(&study), slots).unwrap();
+            for turn in &whole.turns[..decided] {
+                for event in &turn.events {
+                    let input = match event.clone() {
+                        Event::RunnerStarted { pid, host, .. } => Input::Begin { pid, host, requests: Vec::new() },
+                        Event::Reported { trial, attempt, step, metrics } => Input::Report { trial, attempt, step, metrics },
+                        Event::CheckpointSaved { trial, step, path, bytes } => {
+                            let attempt = engine.view().trial(trial).unwrap().last_attempt().unwrap();
+                            Input::Checkpoint { trial, attempt, step, path, bytes }
+                        }
+                        Event::AttemptEnded { trial, attempt, end, reason, .. } => Input::Ended { trial, attempt, end, message: reason },
+                        _ => continue,
+                    };
+                    engine.step(turn.at, input);
+                }
+            }
+            let late = whole.turns[decided].at.after(Duration::from_secs(10));
+            engine.step(late, if times_out { Input::Tick } else { Input::Interrupt });
+            engine.step(late, Input::Report { trial, attempt, step, metrics });
+            let end = if times_out { AttemptEnd::Failed(FailureCause::WorkerLost) } else { AttemptEnd::Interrupted };
+            engine.step(late, Input::Ended { trial, attempt, end, message: None });
+            let ended = engine.view().trial(trial).unwrap();
+            assert_eq!(
+                (ended.state, ended.last().map(|(step, _)| step)),
+                (expected, Some(step)),
+                "{mode}, times out: {times_out}: {:?}",
+                ended.reason
+            );
+        }
     }
 }
