@@ -9,6 +9,8 @@ mod demand;
 mod killed;
 pub mod memory;
 mod meter;
+mod packed;
+pub mod packing;
 mod places;
 pub mod race;
 pub mod retention;
@@ -28,6 +30,8 @@ pub use demand::{TellError, Told};
 pub use killed::end_of_killed_runner;
 use memory::Starved;
 use meter::Meter;
+use packed::Packed;
+use packing::Load;
 use places::Place;
 use window::Window;
 
@@ -116,6 +120,8 @@ pub enum Input {
         /// What.
         request: Request,
     },
+    /// What devices and the trials on them take now; told about once a second where devices share themselves out.
+    Load(Vec<Load>),
     /// The first signal: checkpoint and leave.
     Interrupt,
     /// The second signal: kill.
@@ -329,6 +335,7 @@ pub struct Engine {
     /// The limit on the time of devices that is used up, if that ends the run.
     spent: Option<DeviceLimit>,
     meter: Meter,
+    packed: Packed,
     filling: Filling,
     phase: Phase,
     grace: Duration,
@@ -357,6 +364,7 @@ impl Engine {
             window,
             lineage: None,
             places: slots.iter().map(|_| Place::default()).collect(),
+            packed: Packed::new(&slots, spec.devices.packed),
             spec,
             sampler,
             pruner,
@@ -400,11 +408,16 @@ impl Engine {
     }
 
     /// The same with the journal that its state is the fold of. A study with `deterministic = true` needs it: what its
-    /// decisions may know is not what has happened.
+    /// decisions may know is not what has happened. So does one with `trials_per_device = "auto"`, which goes on with as many as were good.
     #[must_use]
     pub fn with_journal<'a>(mut self, journal: impl IntoIterator<Item = (Timestamp, &'a Event)>) -> Self {
-        if let Some(window) = &mut self.window {
-            journal.into_iter().for_each(|(at, event)| window.apply(at, event));
+        if self.window.is_some() || self.spec.devices.packed {
+            for (at, event) in journal {
+                self.packed.recall(at, event);
+                if let Some(window) = &mut self.window {
+                    window.apply(at, event);
+                }
+            }
         }
         self
     }
@@ -424,13 +437,17 @@ impl Engine {
             Input::Checkpoint { trial, attempt, step, path, bytes } => self.checkpoint(trial, attempt, Checkpoint { step, path, bytes }),
             Input::Ended { trial, attempt, end, message } => self.ended(trial, attempt, end, message),
             Input::Request { id, request } => self.serve(id, &request),
+            Input::Load(loads) => self.note_load(&loads),
             Input::Interrupt => self.drain(Outcome::Interrupted("interrupted".to_owned())),
             Input::KillAll => self.kill_all(),
             Input::Tick => {}
         }
         self.mind_deadlines();
         match self.filling {
-            Filling::Always => self.fill_slots(),
+            Filling::Always => {
+                self.pack();
+                self.fill_slots();
+            }
             Filling::OnDemand => self.end_if_drained(),
         }
         self.mind_idleness();
@@ -466,6 +483,7 @@ impl Engine {
         if let Some(lineage) = self.lineage.take() {
             self.emit(Event::RunnerDescribed { lineage });
         }
+        self.begin_packing();
         self.recover();
         // The rule may be another one than in the last run.
         self.tidy();

@@ -295,6 +295,22 @@ pub enum Event {
         /// Those that there are now.
         slots: Vec<Slot>,
     },
+    /// Another number of trials shares a device from here on (`trials_per_device = "auto"`).
+    Packed {
+        /// Which.
+        device: Device,
+        /// So many at a time.
+        slots: u32,
+        /// What kind of change it is.
+        change: PackingChange,
+        /// Who makes room.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trial: Option<TrialNumber>,
+        /// Why, one sentence.
+        reason: String,
+        /// The largest memory of a trial that was seen there, in bytes.
+        largest: u64,
+    },
     /// The study's budget was raised, on top of what the study file says.
     BudgetExtended {
         /// By how much.
@@ -347,7 +363,7 @@ impl Event {
             | Event::RaceWon { trial, .. }
             | Event::WinnerTested { trial, .. }
             | Event::TrialFinished { trial, .. } => Some(*trial),
-            Event::Noted { trial, .. } | Event::Tagged { trial, .. } => *trial,
+            Event::Noted { trial, .. } | Event::Tagged { trial, .. } | Event::Packed { trial, .. } => *trial,
             Event::RunnerStarted { .. }
             | Event::RunnerDescribed { .. }
             | Event::RaceBegun { .. }
@@ -380,6 +396,18 @@ impl Event {
             _ => None,
         }
     }
+}
+
+/// Why another number of trials shares a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PackingChange {
+    /// One more, for there is room and the device does more with each.
+    Admitted,
+    /// One less, for the last one was not worth it.
+    Back,
+    /// One less, for memory is short.
+    Pressed,
 }
 
 /// What someone asks of a study, through the store: of whoever runs it, or of the next who does.

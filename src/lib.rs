@@ -123,6 +123,12 @@
 //!
 //! [`engine::verify`] feeds a journal to an engine and decides everything in it again, with the specification of that time.
 //!
+//! # Devices that share themselves out
+//!
+//! With `trials_per_device = "auto"` the runner looks at devices and trials once a second and tells the engine
+//! ([`Input::Load`](engine::Input::Load)); [`engine::packing`] decides, without clock and devices of its own, and the journal has each
+//! change ([`Packed`](event::Event::Packed)), from which the next run goes on.
+//!
 //! # Several runs of a configuration
 //!
 //! Every run is a trial; [`Origin`](trial::Origin) says whose configuration it repeats. [`configuration`] takes them together:

@@ -89,6 +89,15 @@ impl Monitor {
     }
 }
 
+impl Monitor {
+    /// The memory that processes of this one's control group may use, where that is less than the machine's.
+    pub fn memory_of_group(&self) -> Option<Memory> {
+        let system = self.system.as_ref()?;
+        let limits = system.cgroup_limits().filter(|limits| limits.total_memory > 0 && limits.total_memory < system.total_memory())?;
+        Some(Memory { used: limits.total_memory.saturating_sub(limits.free_memory), total: limits.total_memory })
+    }
+}
+
 /// The NVIDIA GPUs as they are now, or why there are none to list.
 pub fn gpus(visible_devices: Option<&str>) -> Result<Vec<Gpu>, NoGpus> {
     Gpus::find(visible_devices).map(|gpus| gpus.sample())

@@ -10,6 +10,7 @@ pub mod inline;
 pub mod launcher;
 pub mod leftovers;
 mod listener;
+mod loads;
 pub mod process;
 pub mod signals;
 pub mod slots;
@@ -35,6 +36,7 @@ use crate::trial::{AttemptNumber, TrialNumber};
 use clock::Clock;
 pub use clock::system_time as now;
 use launcher::{Job, Launcher};
+use loads::Loads;
 
 /// How often the store is asked for requests, at least.
 const LOOK: Duration = Duration::from_millis(100);
@@ -192,6 +194,8 @@ pub struct Runner<'a> {
     files: PathBuf,
     waiting: Vec<StoredRequest>,
     looked: Instant,
+    /// Where devices share themselves out.
+    loads: Option<Loads>,
     tx: Sender<Input>,
     rx: Receiver<Input>,
 }
@@ -215,7 +219,8 @@ impl<'a> Runner<'a> {
         leftovers::clear_drafts(&crate::paths::data_cache(&study.spec, store));
         let view = storage.view(study.id)?;
         adoption::remove_dropped(storage, study.id, &view, &files)?;
-        let journal = if study.spec.deterministic { storage.events_after(study.id, Seq(0), u64::MAX)? } else { Vec::new() };
+        let needs_journal = study.spec.deterministic || study.spec.devices.packed;
+        let journal = if needs_journal { storage.events_after(study.id, Seq(0), u64::MAX)? } else { Vec::new() };
         let (clock, grace) = (clock_of(storage, study.id)?, grace());
         let engine = Engine::new(study.spec.clone(), view, slots)?.with_grace(grace);
         let engine = engine.with_journal(journal.iter().map(|(_, at, event)| (*at, event)));
@@ -238,6 +243,7 @@ impl<'a> Runner<'a> {
             files,
             waiting: requests,
             looked: Instant::now(),
+            loads: study.spec.devices.packed.then(Loads::new),
             tx,
             rx,
         })
@@ -313,6 +319,9 @@ impl<'a> Runner<'a> {
                     return Ok(requests.into_iter().map(|stored| Input::Request { id: stored.id, request: stored.request }).collect());
                 }
             }
+            if let Some(loads) = self.loads.as_mut().and_then(Loads::look) {
+                return Ok(vec![Input::Load(loads)]);
+            }
             let until_deadline = self.engine.deadline().map_or(LOOK, |deadline| deadline.since(self.clock.now()));
             if let Ok(first) = self.rx.recv_timeout(until_deadline.min(LOOK)) {
                 let mut inputs = vec![first];
@@ -343,6 +352,9 @@ impl<'a> Runner<'a> {
             effects.extend(self.engine.step(at, input));
         }
         let events: Vec<Event> = effects.iter().filter_map(Effect::event).cloned().collect();
+        if let Some(loads) = &mut self.loads {
+            events.iter().for_each(|event| loads.hear(event));
+        }
         if !events.is_empty() {
             let last = self.storage.append(&self.lease, at, &events)?;
             let (first, view) = (last.0 + 1 - i64::try_from(events.len()).unwrap_or(0), self.engine.view());

@@ -281,13 +281,16 @@ pub struct DevicesSpec {
     pub select: Vec<String>,
     /// Trials at a time on each device; `None`: one per GPU, and on the CPU as many as its cores hold.
     pub trials_per_device: Option<u32>,
+    /// Whether devices share themselves out instead, by what trials take and do there (`trials_per_device = "auto"`).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub packed: bool,
     /// Threads of each trial on the CPU.
     pub cpu_threads: u32,
 }
 
 impl Default for DevicesSpec {
     fn default() -> Self {
-        DevicesSpec { select: vec!["auto".to_owned()], trials_per_device: None, cpu_threads: 1 }
+        DevicesSpec { select: vec!["auto".to_owned()], trials_per_device: None, packed: false, cpu_threads: 1 }
     }
 }
 

@@ -208,7 +208,10 @@ fn program(changes: &mut Changes, old: &Program, new: &Program) {
 fn operation(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
     let mut compare = |path: &str, of: &dyn Fn(&StudySpec) -> Option<String>| changes.compare(path, ChangeClass::Free, of(old), of(new));
     compare("devices.use", &|spec| Some(spec.devices.select.join(", ")));
-    compare("devices.trials_per_device", &|spec| Some(spec.devices.trials_per_device.map_or("auto".to_owned(), |count| count.to_string())));
+    compare("devices.trials_per_device", &|spec| {
+        let unsaid = if spec.devices.packed { "auto" } else { "default" };
+        Some(spec.devices.trials_per_device.map_or(unsaid.to_owned(), |count| count.to_string()))
+    });
     compare("devices.cpu_threads", &|spec| Some(spec.devices.cpu_threads.to_string()));
     compare("retry.max", &|spec| Some(spec.retry.max.to_string()));
     compare("retry.on", &|spec| written(&json(&spec.retry.on)));

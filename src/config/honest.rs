@@ -8,7 +8,7 @@ use crate::study::StudySpec;
 const CLOCKS: &[&str] = &["time", "device_hours", "cost", "trial_time", "stall_time"];
 
 /// Holds what `[study]` asks for against the keys of `[budget]`.
-pub(super) fn check(spec: &StudySpec, budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
+pub(super) fn check(spec: &StudySpec, budget: &Section<'_>, devices: &Section<'_>, problems: &mut Vec<Diagnostic>) {
     if let Some(trials) = spec.budget.trials.filter(|trials| *trials < u64::from(spec.replicates)) {
         let message = format!("`budget.trials = {trials}` leaves no room for the {} runs of one configuration", spec.replicates);
         let problem = Diagnostic::error(budget.node("trials").map(|node| node.place), message).label("it counts runs");
@@ -16,6 +16,11 @@ pub(super) fn check(spec: &StudySpec, budget: &Section<'_>, problems: &mut Vec<D
     }
     if !spec.deterministic {
         return;
+    }
+    if spec.devices.packed {
+        let message = "how many trials share a device is measured, and `deterministic = true` cannot hold then";
+        let place = devices.node("trials_per_device").map(|node| node.place);
+        problems.push(Diagnostic::error(place, message).help("give a number of trials, as trials_per_device = 2"));
     }
     for node in CLOCKS.iter().filter_map(|key| budget.node(key)) {
         let problem = Diagnostic::warning(node.place, "this ends trials or the study by the clock, and `deterministic = true` cannot hold then");

@@ -42,7 +42,8 @@ pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<
     };
     let constraints = file.tree.get("constraint").map(|entry| constraint::read(entry, searched.as_ref(), problems)).unwrap_or_default();
     constraint::check_enqueued(&constraints, &enqueue, file.tree.get("enqueue"), problems);
-    let devices = devices(&file.section("devices", problems), problems);
+    let devices_table = file.section("devices", problems);
+    let devices = devices(&devices_table, problems);
     let retry = retry(&file.section("retry", problems));
     let checkpoints = checkpoints(&file.section("checkpoints", problems), base, problems);
     let export = export(&file.section("export", problems), base, problems);
@@ -93,7 +94,7 @@ pub(super) fn resolve(tree: &Table, stem: &str, base: &Path, problems: &mut Vec<
         ["trials", "time", "target", "device_hours", "cost"].iter().all(|key| budget.lacks(key)) && (budget.place.is_some() || file.lacks("budget"));
     check_sampler(&spec, &sampler, unlimited.then_some(&budget), problems);
     check_pruner(&spec, &pruner, arguments.as_ref().and_then(|arguments| arguments.place_of_length(spec.step)), problems);
-    honest::check(&spec, &budget, problems);
+    honest::check(&spec, &budget, &devices_table, problems);
     Some(spec)
 }
 
@@ -434,6 +435,7 @@ fn devices(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> DevicesSpec
     DevicesSpec {
         select,
         trials_per_device: section.whole("trials_per_device"),
+        packed: section.node("trials_per_device").and_then(Node::text) == Some("auto"),
         cpu_threads: section.whole("cpu_threads").unwrap_or(default.cpu_threads),
     }
 }

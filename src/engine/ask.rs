@@ -41,7 +41,7 @@ impl Engine {
     /// Gives every free slot something to run, and ends the study when there is nothing.
     pub(super) fn fill_slots(&mut self) {
         while matches!(self.phase, Phase::Searching | Phase::Racing(_)) && self.view.paused.is_none() {
-            let free = |index: &usize| self.busy[*index].is_none() && self.is_open(*index);
+            let free = |index: &usize| self.busy[*index].is_none() && self.is_open(*index) && !self.is_full(&self.slots[*index].device);
             let Some(slot) = (0..self.busy.len()).find(free) else { break };
             match self.next_trial() {
                 Ok(Some(trial)) => self.start(slot, trial),

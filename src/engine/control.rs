@@ -356,7 +356,8 @@ impl Engine {
         let deadline = self.now.after(self.grace);
         let busy = self.busy[index].as_mut().filter(|busy| busy.leaving.is_none() && busy.pause_by.is_some())?;
         busy.leaving = Some((Leaving::Holding { told: true }, deadline));
-        Some(Verdict::Pause(Reason(BY_YOU.to_owned())))
+        let why = self.packed.why_evicted(busy.trial).cloned();
+        Some(Verdict::Pause(Reason(why.unwrap_or_else(|| BY_YOU.to_owned()))))
     }
 
     /// What is on the slot need not pause any more; if it was told already, it is queued again when it has left.
@@ -424,7 +425,7 @@ impl Engine {
         self.view.trial(number).ok_or_else(|| refused(format!("the study has no trial {number}"), "`hpsearch trials` lists them"))
     }
 
-    fn index_of(&self, number: TrialNumber) -> Option<usize> {
+    pub(super) fn index_of(&self, number: TrialNumber) -> Option<usize> {
         self.busy.iter().position(|busy| busy.as_ref().is_some_and(|busy| busy.trial == number))
     }
 }

@@ -1,5 +1,7 @@
 //! The slots of a run: devices are paused and resumed, and slots come and go, while the study runs.
 
+use std::collections::BTreeMap;
+
 use super::control::{Served, refused};
 use super::{Effect, Engine, Phase};
 use crate::device::{Device, Slot};
@@ -62,6 +64,7 @@ impl Engine {
             self.emit(Event::DeviceResumed { device: device.clone() });
         }
         if let Some(slots) = slots {
+            self.packed.release(device);
             self.set_slots(device, usize::try_from(slots).unwrap_or(usize::MAX));
         }
         for index in self.of_device(device) {
@@ -79,7 +82,7 @@ impl Engine {
     }
 
     /// Slots of the device that were not taken away.
-    fn of_device(&self, device: &Device) -> Vec<usize> {
+    pub(super) fn of_device(&self, device: &Device) -> Vec<usize> {
         (0..self.slots.len()).filter(|index| !self.places[*index].closed && self.slots[*index].device == *device).collect()
     }
 
@@ -109,19 +112,34 @@ impl Engine {
                 missing -= 1;
             }
         }
-        for _ in 0..missing {
-            self.slots.push(Slot { index: self.slots.len(), device: device.clone() });
-            self.busy.push(None);
-            self.places.push(Place::default());
+        (0..missing).for_each(|_| self.add_place(device));
+        self.tell_slots();
+    }
+
+    pub(super) fn add_place(&mut self, device: &Device) {
+        self.slots.push(Slot { index: self.slots.len(), device: device.clone() });
+        self.busy.push(None);
+        self.places.push(Place::default());
+    }
+
+    /// Says which slots there are: of a device that shares itself out, as many as are used at a time.
+    pub(super) fn tell_slots(&mut self) {
+        let (mut told, mut slots): (BTreeMap<&Device, usize>, Vec<Slot>) = (BTreeMap::new(), Vec::new());
+        for slot in self.slots.iter().filter(|slot| !self.places[slot.index].closed) {
+            let so_far = told.entry(&slot.device).or_default();
+            if self.packed.slots(&slot.device).is_none_or(|most| *so_far < most) {
+                *so_far += 1;
+                slots.push(slot.clone());
+            }
         }
-        let slots = (0..self.slots.len()).filter(|index| !self.places[*index].closed).map(|index| self.slots[index].clone()).collect();
         self.emit(Event::SlotsChanged { slots });
     }
 
     /// Gives back what the workers of empty slots hold on which nothing is started any more.
     pub(super) fn vacate_places(&mut self) {
         for index in 0..self.slots.len() {
-            if self.places[index].warm && self.busy[index].is_none() && !self.is_open(index) {
+            let is_idle = self.places[index].warm && self.busy[index].is_none();
+            if is_idle && (!self.is_open(index) || self.is_full(&self.slots[index].device)) {
                 self.places[index].warm = false;
                 self.effects.push(Effect::Vacate { slot: index });
             }

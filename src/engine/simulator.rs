@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::time::Duration;
 
+use super::packing::{Load, TrialLoad};
 use super::{Assignment, Effect, Engine, EngineError, Input, Outcome, end_of_killed_runner};
 use crate::arguments::RowsAtOnce;
 use crate::device::{Device, Slot};
@@ -60,8 +61,27 @@ pub type Faults = dyn Fn(TrialNumber, AttemptNumber, u64) -> Option<Fault> + Sen
 /// How many training rows have room in memory at once at a step of a trial.
 pub type Room = dyn Fn(TrialNumber, u64) -> usize + Send + Sync;
 
+/// How often the loads of devices are told.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// How many microseconds the clock that the engine is told is off, after so many turns.
 pub type ClockError = dyn Fn(usize) -> i64 + Send + Sync;
+
+/// The bytes that a point's trial takes at a step.
+pub type Takes = dyn Fn(&Params, u64) -> u64 + Send + Sync;
+
+/// How many times as much as with one trial is done with so many.
+pub type Throughput = dyn Fn(usize) -> f64 + Send + Sync;
+
+/// A device that trials share: its memory, and how much it does.
+pub struct Shared {
+    /// Its memory, in bytes.
+    pub memory: u64,
+    /// What a trial takes at a step.
+    pub takes: Box<Takes>,
+    /// How many times as much as with one trial is done with so many.
+    pub throughput: Box<Throughput>,
+}
 
 /// A study with scripted workers.
 pub struct Simulation {
@@ -69,6 +89,8 @@ pub struct Simulation {
     pub spec: StudySpec,
     /// How many slots.
     pub slots: usize,
+    /// What devices are like that trials share, where they share themselves out.
+    pub shared: Option<Shared>,
     /// Slots of each device.
     pub per_device: usize,
     /// Steps of a full trial.
@@ -118,6 +140,8 @@ pub struct Run {
     pub outcome: Outcome,
     /// Steps that workers carried out in this run.
     pub steps: u64,
+    /// The most memory that was in use at a moment, of any device that trials shared.
+    pub most_memory: u64,
 }
 
 /// A scripted worker on its trial.
@@ -125,6 +149,7 @@ struct Worker {
     trial: TrialNumber,
     attempt: AttemptNumber,
     params: Params,
+    device: Device,
     luck: f64,
     step: u64,
     last: u64,
@@ -142,6 +167,7 @@ struct Due {
 enum What {
     Report(usize),
     Ended(Input),
+    Look,
 }
 
 impl Ord for Due {
@@ -171,6 +197,7 @@ impl Simulation {
         Simulation {
             spec,
             slots,
+            shared: None,
             per_device: 1,
             steps,
             step_time: Duration::from_millis(100),
@@ -220,11 +247,13 @@ impl Simulation {
             turns,
             places: HashMap::new(),
             steps: 0,
+            most_memory: 0,
+            looks: false,
             asked: BTreeSet::new(),
         };
         journal.iter().for_each(|turn| world.note_served(&turn.events));
         let outcome = world.run();
-        Ok(Run { turns: world.turns, view: world.engine.view().clone(), outcome, steps: world.steps })
+        Ok(Run { turns: world.turns, view: world.engine.view().clone(), outcome, steps: world.steps, most_memory: world.most_memory })
     }
 }
 
@@ -251,6 +280,9 @@ struct World<'a> {
     places: HashMap<(TrialNumber, AttemptNumber), usize>,
     turns: Vec<Turn>,
     steps: u64,
+    most_memory: u64,
+    /// Whether loads are being told.
+    looks: bool,
     /// Requests that were served, or handed to the engine in this run.
     asked: BTreeSet<i64>,
 }
@@ -351,8 +383,44 @@ impl World<'_> {
         #[expect(clippy::cast_precision_loss, reason = "seeds have 53 bits")]
         let luck = (assignment.seed as f64 / (1u64 << 52) as f64 - 1.0) * self.simulation.luck;
         let rows = assignment.rows_at_once.or_else(|| self.usual_rows(&assignment.params)).map_or(0, |rows| rows.train);
-        self.workers.push(Worker { trial: assignment.trial, attempt: assignment.attempt, params: assignment.params, luck, step, last, rows });
+        let device = assignment.slot.device;
+        self.workers.push(Worker { trial: assignment.trial, attempt: assignment.attempt, params: assignment.params, device, luck, step, last, rows });
         self.next_step(self.workers.len() - 1);
+        if self.simulation.shared.is_some() && !std::mem::replace(&mut self.looks, true) {
+            self.schedule(LOOK, What::Look);
+        }
+    }
+
+    /// The workers on a device.
+    fn crowd(&self, device: &Device) -> impl Iterator<Item = &Worker> {
+        self.places.values().filter_map(|index| self.workers.get(*index)).filter(move |worker| worker.device == *device)
+    }
+
+    fn memory(&self, worker: &Worker) -> u64 {
+        self.simulation.shared.as_ref().map_or(0, |shared| (shared.takes)(&worker.params, worker.step))
+    }
+
+    fn note_memory(&mut self, device: &Device) {
+        let used = self.crowd(device).map(|worker| self.memory(worker)).sum();
+        self.most_memory = self.most_memory.max(used);
+    }
+
+    /// What devices take now, and the next look while somebody works.
+    fn look(&mut self) -> Vec<Input> {
+        let Some(shared) = &self.simulation.shared else { return Vec::new() };
+        let devices: BTreeSet<Device> = self.places.values().map(|index| self.workers[*index].device.clone()).collect();
+        let load = |device: &Device| {
+            let mut trials: Vec<TrialLoad> =
+                self.crowd(device).map(|worker| TrialLoad { trial: worker.trial, memory: self.memory(worker), cores: None }).collect();
+            trials.sort_by_key(|load| load.trial);
+            Load { device: device.clone(), total: shared.memory, used: trials.iter().map(|load| load.memory).sum(), trials }
+        };
+        let loads: Vec<Load> = devices.iter().map(load).collect();
+        self.looks = !loads.is_empty();
+        if self.looks {
+            self.schedule(LOOK, What::Look);
+        }
+        vec![Input::Load(loads)]
     }
 
     fn usual_rows(&self, params: &Params) -> Option<RowsAtOnce> {
@@ -362,12 +430,20 @@ impl World<'_> {
     }
 
     fn next_step(&mut self, index: usize) {
-        let worker = &mut self.workers[index];
-        worker.step += 1;
+        self.workers[index].step += 1;
+        let device = self.workers[index].device.clone();
+        self.note_memory(&device);
+        // As fast as so many at a time let it be when the step begins.
+        #[expect(clippy::cast_precision_loss, reason = "trials on a device are few")]
+        let crowded = self.simulation.shared.as_ref().map_or(1.0, |shared| {
+            let crowd = self.crowd(&device).count().max(1);
+            crowd as f64 / (shared.throughput)(crowd)
+        });
+        let worker = &self.workers[index];
         let (trial, attempt, step, last) = (worker.trial, worker.attempt, worker.step, worker.last);
         let is_starved = worker.rows > (self.simulation.room)(trial, step);
         let fault = if is_starved { Some(Fault::OutOfMemory) } else { (self.simulation.faults)(trial, attempt, step) };
-        let pace = (self.simulation.pace)(&worker.params);
+        let pace = (self.simulation.pace)(&worker.params) * crowded;
         let time = self.simulation.step_time.mul_f64(pace) * if fault == Some(Fault::Slow) { 100 } else { 1 };
         if step > last {
             self.end(Duration::ZERO, trial, attempt, AttemptEnd::Completed);
@@ -395,6 +471,7 @@ impl World<'_> {
     fn inputs_of(&mut self, what: What) -> Vec<Input> {
         let index = match what {
             What::Ended(input) => return vec![input],
+            What::Look => return self.look(),
             What::Report(index) => index,
         };
         let worker = &self.workers[index];

@@ -25,6 +25,7 @@ impl Engine {
         let is_judged = trial.origin.is_judged();
         let counts = metrics.get(&self.spec.objective().metric).is_some();
         self.emit(Event::Reported { trial: number, attempt, step, metrics });
+        self.note_report(slot, number, step);
         if !counts {
             return;
         }
@@ -118,11 +119,13 @@ impl Engine {
         let message = self.words_of_starved(number, &end, message);
         let device_micros = Some(self.meter.end(&self.slots[slot].device, self.now));
         self.emit(Event::AttemptEnded { trial: number, attempt, end: end.clone(), reason: message.clone(), device_micros });
+        let evicted = self.note_end(slot, number, &end);
         match (end, leaving) {
             // Whatever its process made of it in its last moment: its user was told that it is killed.
             (_, Some(Leaving::Killed)) => self.fail(number, "killed on request".to_owned()),
             (AttemptEnd::Completed, _) => self.complete_with(number, message),
             (AttemptEnd::Paused, _) if self.has_arrived(number) => self.complete(number),
+            (AttemptEnd::Paused, Some(Leaving::Holding { .. })) if evicted.is_some() => self.requeue(number, &evicted.unwrap_or_default()),
             (AttemptEnd::Paused, Some(Leaving::Holding { .. })) if !self.is_open(slot) => {
                 let why = format!("left {}", self.slots[slot].device);
                 self.requeue(number, &why);

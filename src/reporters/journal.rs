@@ -87,6 +87,8 @@ fn other(happening: &Happening<'_>) -> String {
         Event::DevicePaused { device } => format!("{device} is paused by you"),
         Event::DeviceResumed { device } => format!("{device} is resumed by you"),
         Event::SlotsChanged { slots: now } => format!("the study has {} now", slots(now)),
+        // The reporter has a line for it.
+        Event::Packed { .. } => String::new(),
         Event::DiskExceeded { bytes, limit } => disk_exceeded(*bytes, *limit),
         Event::Noted { trial, text } => format!("note on {}: {text}", subject(*trial)),
         Event::Tagged { trial, tag, present: true } => format!("{} is tagged `{tag}`", subject(*trial)),

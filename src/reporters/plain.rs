@@ -128,6 +128,7 @@ pub(super) fn line(happening: &Happening<'_>, is_best: impl FnOnce(TrialNumber) 
         Event::BudgetExtended { by } => format!("the budget is extended by {}", extension(*by)),
         Event::DevicePaused { device } => format!("{device} is paused by you: nothing is started there"),
         Event::DeviceResumed { device } => format!("{device} is resumed by you"),
+        Event::Packed { device, slots, reason, .. } => format!("{slots} at a time on {device}: {reason}"),
         Event::SlotsChanged { slots: now } => format!("running on {}", slots(now)),
         Event::DiskExceeded { bytes, limit } => disk_exceeded(*bytes, *limit),
         Event::RequestServed { answer: Answer::Refused(why), .. } => format!("a request was refused: {why}"),

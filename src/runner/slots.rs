@@ -71,6 +71,8 @@ pub fn slots(spec: &DevicesSpec, program: &Program, machine: &Machine) -> Result
         }
     }
     let per_device = |device: &Device| match (spec.trials_per_device, device) {
+        // It begins with one, and shares itself out from there.
+        _ if spec.packed => 1,
         (Some(count), _) => count.max(1),
         (None, Device::Cpu | Device::Ndarray) => (machine.cores / spec.cpu_threads.max(1)).max(1),
         (None, Device::Cuda(_) | Device::Sim(_)) => 1,
@@ -120,7 +122,12 @@ mod tests {
     use super::*;
 
     fn names(select: &[&str], per_device: Option<u32>, machine: &Machine) -> Result<Vec<String>, SlotsError> {
-        let spec = DevicesSpec { select: select.iter().map(|name| (*name).to_owned()).collect(), trials_per_device: per_device, cpu_threads: 1 };
+        let spec = DevicesSpec {
+            select: select.iter().map(|name| (*name).to_owned()).collect(),
+            trials_per_device: per_device,
+            packed: false,
+            cpu_threads: 1,
+        };
         slots(&spec, &Program::Inline, machine).map(|slots| slots.iter().map(|slot| slot.device.to_string()).collect())
     }
 
@@ -135,6 +142,12 @@ mod tests {
     fn auto_takes_the_cores_without_a_gpu_and_the_gpus_with_one() {
         assert_eq!(names(&["auto"], None, &Machine { cores: 3, gpus: 0 }).unwrap(), ["cpu", "cpu", "cpu"]);
         assert_eq!(names(&["auto"], None, &Machine { cores: 3, gpus: 2 }).unwrap(), ["cuda:0", "cuda:1"]);
+    }
+
+    #[test]
+    fn a_device_that_shares_itself_out_begins_with_one_trial() {
+        let spec = DevicesSpec { packed: true, ..DevicesSpec::default() };
+        assert_eq!(slots(&spec, &Program::Inline, &Machine { cores: 8, gpus: 0 }).unwrap().len(), 1);
     }
 
     #[test]

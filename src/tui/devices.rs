@@ -12,6 +12,7 @@ use ratatui::style::Style;
 
 use super::look::Look;
 use crate::device::Device;
+use crate::event::{Event, Seq};
 use crate::monitor::{Gpu, Machine, Memory, Monitor, TreeLoad, gibibytes};
 use crate::query::{Filter, SortKey, TrialQuery};
 use crate::reporters::sparkline::sparkline;
@@ -57,6 +58,8 @@ pub struct DeviceLoad {
     pub busy: Vec<f64>,
     /// Whether its user paused it: nothing is started there.
     pub paused: bool,
+    /// How many trials share it, and why, where that was measured.
+    pub shared: Option<String>,
 }
 
 /// All devices at one moment.
@@ -68,6 +71,8 @@ pub struct DevicesData {
     pub devices: Vec<DeviceLoad>,
     /// The unit of steps.
     pub clock: &'static str,
+    /// Up to where the journal was read for what it says of devices.
+    pub heard: Seq,
 }
 
 /// So many of the trials that began last tell the pace.
@@ -110,6 +115,7 @@ impl DevicesData {
         for device in latest.iter().filter_map(|trial| trial.device.clone()).chain(paused_devices.iter().cloned()) {
             devices.entry(device).or_default();
         }
+        let (shared, heard) = if spec.devices.packed { shared(reader, study, before)? } else { (BTreeMap::new(), Seq(0)) };
         let devices = devices.into_iter().map(|(device, mut seats)| {
             seats.sort_by_key(|seat| seat.slot);
             let mut busy =
@@ -118,9 +124,16 @@ impl DevicesData {
             let same = before.is_some_and(|before| before.machine == machine);
             busy.extend(utilisation(&device, &machine).filter(|_| !same));
             busy.drain(..busy.len().saturating_sub(SAMPLES));
-            DeviceLoad { pace: pace(&latest, &device, now), paused: paused_devices.contains(&device), device, seats, busy }
+            DeviceLoad {
+                pace: pace(&latest, &device, now),
+                paused: paused_devices.contains(&device),
+                shared: shared.get(&device).cloned(),
+                device,
+                seats,
+                busy,
+            }
         });
-        Ok(DevicesData { devices: devices.collect(), machine, clock: spec.step.as_str() })
+        Ok(DevicesData { devices: devices.collect(), machine, clock: spec.step.as_str(), heard })
     }
 
     /// Those that the study runs on or was paused on, the busy ones first.
@@ -128,6 +141,23 @@ impl DevicesData {
         let mut used: Vec<&DeviceLoad> = self.devices.iter().filter(|load| !load.seats.is_empty() || load.paused || load.pace.is_some()).collect();
         used.sort_by_key(|load| load.seats.is_empty());
         used.into_iter().map(|load| load.device.clone()).collect()
+    }
+}
+
+/// What the journal says last about how many trials share devices; and up to where it was read.
+fn shared(reader: &dyn StorageReader, study: StudyId, before: Option<&DevicesData>) -> Result<(BTreeMap<Device, String>, Seq), StorageError> {
+    let known = before.iter().flat_map(|before| &before.devices);
+    let mut shared: BTreeMap<Device, String> = known.filter_map(|load| Some((load.device.clone(), load.shared.clone()?))).collect();
+    let mut heard = before.map_or(Seq(0), |before| before.heard);
+    loop {
+        let page = reader.events_after(study, heard, 10_000)?;
+        let Some((last, ..)) = page.last() else { return Ok((shared, heard)) };
+        heard = *last;
+        for (_, _, event) in page {
+            if let Event::Packed { device, slots, reason, .. } = event {
+                shared.insert(device, format!("{slots} at a time: {reason}"));
+            }
+        }
     }
 }
 
@@ -193,6 +223,7 @@ fn lines(data: &DevicesData, room: usize, look: Look) -> Vec<Line> {
     for load in &data.devices {
         lines.push(title(load, data, room, look));
         lines.extend(gauges(load, &data.machine, room, look));
+        lines.extend(load.shared.iter().map(|shared| vec![(format!("   {}", one_line(shared)), look.dim())]));
         lines.extend(load.seats.iter().map(|seat| seat_line(seat, data.clock, look)));
         lines.extend(pace_line(load, data.clock, look));
         lines.push(Vec::new());

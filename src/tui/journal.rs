@@ -190,6 +190,7 @@ fn said(event: &Event) -> (Weight, String) {
         Event::BudgetExtended { by } => (Study, format!("the budget is raised by {}", extension(*by))),
         Event::DevicePaused { device } => (Study, format!("{device} is paused: nothing is started there")),
         Event::DeviceResumed { device } => (Study, format!("{device} is resumed")),
+        Event::Packed { device, slots, reason, .. } => (Study, format!("{slots} at a time on {device}: {reason}")),
         Event::SlotsChanged { slots: now } => (Study, format!("the study has {} now", slots(now))),
         Event::DiskExceeded { bytes, limit } => (Study, disk_exceeded(*bytes, *limit)),
         Event::Noted { trial: Some(_), text } => (Plain, format!("note: {text}")),

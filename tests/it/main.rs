@@ -28,6 +28,7 @@ mod insight;
 mod layering;
 mod library;
 mod memory;
+mod packing;
 mod pictures;
 mod readers;
 mod replay;

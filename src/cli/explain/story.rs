@@ -1,5 +1,8 @@
 //! The story of one trial, folded from its study's journal: what was known when it was proposed, judged and run.
 
+use std::collections::BTreeMap;
+
+use crate::device::Device;
 use crate::event::{AttemptEnd, Event};
 use crate::metric::Score;
 use crate::params::Params;
@@ -95,7 +98,7 @@ pub struct AttemptStory {
 pub struct Turn {
     /// When.
     pub at: Timestamp,
-    /// `paused`, `queued again`, `continued` or `noted`.
+    /// `paused`, `queued again`, `continued`, `shares` or `noted`.
     pub what: &'static str,
     /// Why.
     pub reason: String,
@@ -107,16 +110,21 @@ pub struct Teller<'a> {
     number: TrialNumber,
     view: StudyView,
     story: Story,
+    /// Why as many trials share a device as do now.
+    packed: BTreeMap<Device, String>,
 }
 
 impl<'a> Teller<'a> {
     /// Nothing has happened yet.
     pub fn new(spec: &'a StudySpec, number: TrialNumber) -> Self {
-        Teller { spec, number, view: StudyView::new(spec), story: Story::default() }
+        Teller { spec, number, view: StudyView::new(spec), story: Story::default(), packed: BTreeMap::new() }
     }
 
     /// Takes one event in.
     pub fn hear(&mut self, at: Timestamp, event: &Event) {
+        if let Event::Packed { device, slots, reason, .. } = event {
+            self.packed.insert(device.clone(), format!("{slots} at a time on {device}: {reason}"));
+        }
         if event.trial() == Some(self.number) {
             self.tell(at, event);
         }
@@ -136,13 +144,18 @@ impl<'a> Teller<'a> {
                 let field = value.map(|value| self.field(*step, value, verdict));
                 self.story.judgements.push(Judgement { step: *step, verdict: verdict.clone(), value, field });
             }
-            Event::AttemptStarted { attempt, slot, resume, .. } => self.story.attempts.push(AttemptStory {
-                attempt: *attempt,
-                device: slot.device.to_string(),
-                started: at,
-                resumed_from: resume.as_ref().map(|(step, _)| *step),
-                end: None,
-            }),
+            Event::AttemptStarted { attempt, slot, resume, .. } => {
+                if let Some(shared) = self.packed.get(&slot.device) {
+                    self.story.turns.push(Turn { at, what: "shares", reason: shared.clone() });
+                }
+                self.story.attempts.push(AttemptStory {
+                    attempt: *attempt,
+                    device: slot.device.to_string(),
+                    started: at,
+                    resumed_from: resume.as_ref().map(|(step, _)| *step),
+                    end: None,
+                });
+            }
             Event::AttemptEnded { attempt, end, reason, .. } => {
                 if let Some(story) = self.story.attempts.iter_mut().rfind(|story| story.attempt == *attempt) {
                     story.end = Some((at, end.clone(), reason.clone()));

@@ -43,16 +43,18 @@ fn busy() -> DevicesData {
     DevicesData {
         machine: Machine { processor: processor(), gpus: Ok(vec![h100(0), hidden]), trees: BTreeMap::new() },
         devices: vec![
-            DeviceLoad { device: Device::Cpu, seats: Vec::new(), pace: None, busy: vec![0.4], paused: false },
+            DeviceLoad { device: Device::Cpu, seats: Vec::new(), pace: None, busy: vec![0.4], paused: false, shared: None },
             DeviceLoad {
                 device: Device::Cuda(0),
                 seats: vec![seat(0, 12), Seat { step: None, tree: None, ..seat(1, 1_234) }],
                 pace: Some(Pace { trials_per_hour: 41.27, steps_per_second: 0.0123 }),
                 busy: samples,
                 paused: false,
+                shared: Some("2 at a time: memory has room: 6.0 GiB of 80.0 GiB with another as large as the largest so far (3.0 GiB)".into()),
             },
         ],
         clock: "epoch",
+        heard: Seq(0),
     }
 }
 
@@ -77,9 +79,9 @@ fn devices_on_a_small_terminal_in_ascii() {
 fn one_trial() -> DevicesData {
     let tree = TreeLoad { cores: Some(0.98), memory: GIB / 3, processes: 1 };
     let seat = Seat { slot: 0, trial: TrialNumber(0), step: Some(1), running: Duration::from_secs(9), tree: Some(tree) };
-    let device = DeviceLoad { device: Device::Cpu, seats: vec![seat], pace: None, busy: vec![1.0], paused: false };
+    let device = DeviceLoad { device: Device::Cpu, seats: vec![seat], pace: None, busy: vec![1.0], paused: false, shared: None };
     let machine = Machine { processor: processor(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };
-    DevicesData { machine, devices: vec![device], clock: "epoch" }
+    DevicesData { machine, devices: vec![device], clock: "epoch", heard: Seq(0) }
 }
 
 #[test]
@@ -90,7 +92,7 @@ fn devices_with_a_single_trial() {
 
 #[test]
 fn devices_of_a_study_that_was_never_run() {
-    let idle = DeviceLoad { device: Device::Cpu, seats: Vec::new(), pace: None, busy: vec![0.42], paused: false };
+    let idle = DeviceLoad { device: Device::Cpu, seats: Vec::new(), pace: None, busy: vec![0.42], paused: false, shared: None };
     let empty = DevicesData { devices: vec![idle], ..one_trial() };
     insta::assert_snapshot!("empty_80x24", drawn(&empty, (80, 24), COLOURS));
     insta::assert_snapshot!("empty_120x40", drawn(&empty, (120, 40), COLOURS));
@@ -99,8 +101,8 @@ fn devices_of_a_study_that_was_never_run() {
 #[test]
 fn a_machine_without_a_gpu_says_so() {
     let machine = Machine { processor: processor(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };
-    let devices = vec![DeviceLoad { device: Device::Cpu, seats: Vec::new(), pace: None, busy: Vec::new(), paused: false }];
-    insta::assert_snapshot!(drawn(&DevicesData { machine, devices, clock: "step" }, (80, 10), COLOURS));
+    let devices = vec![DeviceLoad { device: Device::Cpu, seats: Vec::new(), pace: None, busy: Vec::new(), paused: false, shared: None }];
+    insta::assert_snapshot!(drawn(&DevicesData { machine, devices, clock: "step", heard: Seq(0) }, (80, 10), COLOURS));
 }
 
 #[test]

@@ -1,0 +1,100 @@
+//! What devices and the trials on them take, where devices share themselves out: looked at about once a second.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::device::{Device, Slot};
+use crate::engine::packing::{Load, TrialLoad};
+use crate::event::Event;
+use crate::monitor::{Machine, Memory, Monitor};
+use crate::trial::TrialNumber;
+
+/// How often it is looked.
+const PERIOD: Duration = Duration::from_millis(1000);
+
+/// Looks at devices.
+pub(super) struct Loads {
+    monitor: Monitor,
+    /// Where each trial runs, and its process once that is known.
+    trials: BTreeMap<TrialNumber, (Device, Option<u32>)>,
+    looked: Instant,
+}
+
+impl Loads {
+    /// Nothing runs yet.
+    pub fn new() -> Self {
+        let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        Loads { monitor: Monitor::new(visible.as_deref()), trials: BTreeMap::new(), looked: Instant::now() }
+    }
+
+    /// Follows who runs where.
+    pub fn hear(&mut self, event: &Event) {
+        match event {
+            Event::AttemptStarted { trial, slot: Slot { device, .. }, .. } => drop(self.trials.insert(*trial, (device.clone(), None))),
+            Event::AttemptLaunched { trial, pid, .. } => {
+                if let Some((_, process)) = self.trials.get_mut(trial) {
+                    *process = Some(*pid);
+                }
+            }
+            Event::AttemptEnded { trial, .. } => drop(self.trials.remove(trial)),
+            _ => {}
+        }
+    }
+
+    /// What is the case, if it is time to look and something runs.
+    pub fn look(&mut self) -> Option<Vec<Load>> {
+        if self.looked.elapsed() < PERIOD || self.trials.is_empty() {
+            return None;
+        }
+        self.looked = Instant::now();
+        let roots: Vec<u32> = self.trials.values().filter_map(|(_, pid)| *pid).collect();
+        let machine = self.monitor.sample(&roots);
+        let mut loads: BTreeMap<&Device, Vec<TrialLoad>> = BTreeMap::new();
+        for (trial, (device, pid)) in &self.trials {
+            let tree = pid.and_then(|pid| machine.trees.get(&pid));
+            // Whose a GPU's memory is, its driver does not tell here.
+            let memory = tree.filter(|_| !matches!(device, Device::Cuda(_))).map_or(0, |tree| tree.memory);
+            loads.entry(device).or_default().push(TrialLoad { trial: *trial, memory, cores: tree.and_then(|tree| tree.cores) });
+        }
+        let group = self.monitor.memory_of_group();
+        let told = |(device, trials): (&Device, Vec<TrialLoad>)| {
+            let Memory { used, total } = memory_of(device, &machine, group)?;
+            Some(Load { device: device.clone(), total, used, trials })
+        };
+        Some(loads.into_iter().filter_map(told).collect())
+    }
+}
+
+/// The memory of a device; pretended ones are on the processor.
+fn memory_of(device: &Device, machine: &Machine, group: Option<Memory>) -> Option<Memory> {
+    match device {
+        Device::Cuda(index) => machine.gpus.iter().flatten().find(|gpu| gpu.cuda == Some(*index))?.memory,
+        Device::Cpu | Device::Ndarray | Device::Sim(_) => Some(group.unwrap_or(machine.processor.memory)).filter(|memory| memory.total > 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial::AttemptNumber;
+
+    #[test]
+    fn a_trials_processes_are_found_from_its_start_to_its_end() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (trial, attempt) = (TrialNumber(3), AttemptNumber(0));
+        let slot = Slot { index: 0, device: Device::Cpu };
+        let mut loads = Loads::new();
+        loads.hear(&Event::AttemptStarted { trial, attempt, slot, resume: None, until: None, rows_at_once: None, device_micros: 0 });
+        loads.hear(&Event::AttemptLaunched { trial, attempt, pid: child.id(), pid_started: 0 });
+        assert_eq!(loads.look(), None, "it is not time yet");
+        loads.looked -= PERIOD;
+        let seen = loads.look().unwrap();
+        assert!(matches!(&seen[..], [Load { device: Device::Cpu, total, used, trials }] if used < total && trials[0].memory > 50_000), "{seen:?}");
+        crate::processes::kill(child.id());
+        child.wait().unwrap();
+        let end = crate::event::AttemptEnd::Completed;
+        loads.hear(&Event::AttemptEnded { trial, attempt, end, reason: None, device_micros: None });
+        loads.looked -= PERIOD;
+        assert_eq!(loads.look(), None, "nothing runs");
+    }
+}

@@ -1,0 +1,225 @@
+//! Devices that share themselves out (`trials_per_device = "auto"`): pretended ones with a memory and a throughput, and real trials.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hpsearch::engine::simulator::{Fault, Run, Shared, Simulation, Turn};
+use hpsearch::event::{Event, PackingChange};
+use hpsearch::metric::Score;
+use hpsearch::params::Params;
+use hpsearch::study::{PolicySpec, StudySpec};
+use hpsearch::trial::{TrialNumber, TrialState};
+use hpsearch::view::StudyView;
+use proptest::prelude::*;
+
+use crate::commands::{Site, assert_done, study};
+use crate::engine::{loss, spec};
+
+const GIB: u64 = 1 << 30;
+
+/// A number from 0 to 1 of a configuration's own.
+fn share(params: &Params) -> f64 {
+    let text = params.to_string();
+    let mixed = text.bytes().fold(7_u64, |mixed, byte| (mixed ^ u64::from(byte)).wrapping_mul(1_099_511_628_211));
+    (mixed >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// A device on which `best` trials do `best` times as much as one, and more trials no more; trials take from `least` to `most`.
+fn shared(trials: u64, memory: u64, (least, most): (u64, u64), best: usize) -> Simulation {
+    let mut study: StudySpec = spec(trials, "random", PolicySpec::named("none"));
+    study.devices.packed = true;
+    let mut simulation = Simulation::new(study, 1, 40, loss);
+    simulation.step_time = Duration::from_millis(500);
+    // A trial is at its largest from its second step on.
+    let takes = move |params: &Params, step: u64| {
+        let whole = least + ((most - least) as f64 * share(params)) as u64;
+        if step < 2 { whole / 2 } else { whole }
+    };
+    simulation.shared = Some(Shared { memory, takes: Box::new(takes), throughput: Box::new(move |trials| trials.min(best) as f64) });
+    simulation
+}
+
+/// The changes in the order in which they were made: how many at a time, of what kind, and who had to leave.
+fn changes(turns: &[Turn]) -> Vec<(u32, PackingChange, Option<TrialNumber>)> {
+    let events = turns.iter().flat_map(|turn| &turn.events);
+    let packed = events.filter_map(|event| match event {
+        Event::Packed { slots, change, trial, .. } => Some((*slots, *change, *trial)),
+        _ => None,
+    });
+    packed.collect()
+}
+
+fn seconds(run: &Run) -> f64 {
+    run.turns.last().unwrap().at.since(run.turns[0].at).as_secs_f64()
+}
+
+/// Never more trials at a time than were said, no trial twice, all of them complete, and the journal folds to the state.
+fn assert_sound(run: &Run, simulation: &Simulation, trials: u64) {
+    let (mut slots, mut running, mut view) = (1_usize, BTreeMap::new(), StudyView::new(&simulation.spec));
+    for turn in &run.turns {
+        for event in &turn.events {
+            match event {
+                Event::RunnerStarted { .. } => running.clear(),
+                Event::Packed { slots: now, change, trial, .. } => {
+                    slots = *now as usize;
+                    // Whoever makes room is neither the best of those that run, nor the only one.
+                    if let (PackingChange::Pressed, Some(leaves)) = (change, trial) {
+                        let value = |number: TrialNumber| view.trial(number).and_then(|trial| view.value_of(trial));
+                        let scored = running.keys().filter_map(|number| Some((Score::new(view.direction(), value(*number)?), *number)));
+                        assert!(scored.min().is_none_or(|(_, best)| best != *leaves), "the best one had to leave");
+                        assert!(running.len() >= 2);
+                    }
+                }
+                Event::AttemptStarted { trial, .. } => {
+                    assert!(running.insert(*trial, ()).is_none(), "trial {trial} runs twice");
+                    assert!(running.len() <= slots, "{} of {slots}", running.len());
+                }
+                Event::AttemptEnded { trial, .. } => drop(running.remove(trial)),
+                _ => {}
+            }
+            view.apply(turn.at, event);
+        }
+    }
+    assert_eq!(format!("{view:?}"), format!("{:?}", run.view), "the journal folds to the state");
+    let complete = run.view.trials.iter().filter(|trial| trial.state == TrialState::Complete).count() as u64;
+    assert_eq!(complete, trials, "{:?}", run.outcome);
+}
+
+#[test]
+fn as_many_trials_share_a_device_as_make_it_do_more() {
+    for best in [1, 2, 3, 6] {
+        let simulation = shared(60, 100 * GIB, (GIB, GIB), best);
+        let run = simulation.run(&[]).unwrap();
+        assert_sound(&run, &simulation, 60);
+        let found = changes(&run.turns);
+        let (most, last) = (found.iter().map(|change| change.0).max().unwrap_or(1), found.last().map_or(1, |change| change.0));
+        assert!(usize::try_from(most).unwrap() <= best + 1, "{best}: {found:?}");
+        assert!((best..=best + 1).contains(&usize::try_from(last).unwrap()), "{best}: {found:?}");
+        // The best number, had it been known before.
+        let mut known = shared(60, 100 * GIB, (GIB, GIB), best);
+        known.spec.devices.packed = false;
+        (known.slots, known.per_device) = (best, best);
+        let known = known.run(&[]).unwrap();
+        assert!(seconds(&run) <= 1.5 * seconds(&known), "{best}: {} against {}", seconds(&run), seconds(&known));
+    }
+}
+
+#[test]
+fn trials_are_admitted_as_long_as_memory_has_room_for_the_largest() {
+    // 10 GiB, nine tenths of them for trials of 2 GiB.
+    let simulation = shared(40, 10 * GIB, (2 * GIB, 2 * GIB), 16);
+    let run = simulation.run(&[]).unwrap();
+    assert_sound(&run, &simulation, 40);
+    assert_eq!(changes(&run.turns).iter().map(|change| change.0).max(), Some(4));
+    assert_eq!(run.most_memory, 8 * GIB);
+    let reasons: Vec<String> = run
+        .turns
+        .iter()
+        .flat_map(|turn| &turn.events)
+        .filter_map(|event| match event {
+            Event::Packed { reason, .. } => Some(reason.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reasons[0], "memory has room: 4.0 GiB of 10.0 GiB with another as large as the largest so far (2.0 GiB)");
+    assert!(reasons[1].starts_with("2 at a time do 2.00 times as much as 1, and memory has room: 6.0 GiB"), "{reasons:?}");
+}
+
+#[test]
+fn where_memory_gets_short_the_youngest_makes_room_goes_on_from_its_checkpoint_and_is_told_why() {
+    // Most trials are small, some as large as a third of the device: more get in than can stay.
+    let mut simulation = shared(60, 12 * GIB, (GIB, GIB), 16);
+    if let Some(shared) = &mut simulation.shared {
+        shared.takes = Box::new(|params, step| if step > 20 && share(params) > 0.5 { 4 * GIB } else { GIB });
+    }
+    let run = simulation.run(&[]).unwrap();
+    assert_sound(&run, &simulation, 60);
+    let pressed: Vec<TrialNumber> =
+        changes(&run.turns).into_iter().filter_map(|(_, change, trial)| trial.filter(|_| change == PackingChange::Pressed)).collect();
+    assert!(!pressed.is_empty());
+    let events: Vec<&Event> = run.turns.iter().flat_map(|turn| &turn.events).collect();
+    for trial in &pressed {
+        let queued = events.iter().find_map(|event| match event {
+            Event::TrialQueued { trial: queued, reason, .. } if queued == trial && reason.contains("memory is short") => Some(reason),
+            _ => None,
+        });
+        assert!(queued.is_some_and(|reason| reason.contains("the youngest makes room; goes on from step")), "{queued:?}");
+    }
+    // What was reported is not done again: checkpoints are saved before each report.
+    assert_eq!(run.steps, 60 * 40);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Whatever the device is like, and whoever dies: its memory is never exceeded as long as trials differ by a tenth, all end,
+    /// and after a crash it goes on with as many as before.
+    #[test]
+    fn memory_is_never_exceeded_and_a_crash_changes_nothing(
+        best in 1usize..9, room in 2u64..12, differ in 0u64..10, seed in 0u64..1000,
+        deaths in prop::collection::vec(1usize..120, 0..6), crash in any::<bool>(),
+    ) {
+        let least = 100 * (GIB / 100);
+        let mut simulation = shared(24, room * GIB, (least, least + least * differ / 100), best);
+        simulation.spec.seed = seed;
+        if crash {
+            simulation.faults = Box::new(|trial, attempt, step| ((trial.0 + step) % 37 == 0 && attempt.0 == 0).then_some(Fault::Crash));
+        }
+        let mut journal: Vec<Turn> = Vec::new();
+        for turns in deaths {
+            let run = simulation.run(&journal).unwrap();
+            prop_assert!(run.most_memory <= room * GIB);
+            journal = run.turns[..run.turns.len().min(journal.len() + turns)].to_vec();
+            let before = changes(&journal).last().map_or(1, |change| change.0);
+            let again = simulation.run(&journal).unwrap();
+            let told = again.turns[journal.len()..].iter().flat_map(|turn| &turn.events).find_map(|event| match event {
+                Event::SlotsChanged { slots } => Some(slots.len()),
+                Event::AttemptEnded { .. } => Some(usize::MAX),
+                _ => None,
+            });
+            if before > 1 && again.steps > 0 && told != Some(usize::MAX) {
+                prop_assert_eq!(told, Some(before as usize));
+            }
+        }
+        let run = simulation.run(&journal).unwrap();
+        prop_assert!(run.most_memory <= room * GIB, "{} of {}", run.most_memory, room * GIB);
+        assert_sound(&run, &simulation, 24);
+    }
+}
+
+/// So many steps that wait for something else than the processor.
+fn waiting(steps: u64, step: &str) -> String {
+    let report = "echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"";
+    format!("for step in $(seq {steps}); do\n  {step}\n  {report}\ndone\n")
+}
+
+/// The most trials at a time that the lines of a run speak of.
+fn most_at_a_time(said: &str) -> u64 {
+    let packed = said.lines().filter_map(|line| line.split_once(" at a time on cpu: ")?.0.parse().ok());
+    packed.max().unwrap_or(1)
+}
+
+#[test]
+fn real_trials_that_do_not_hinder_each_other_share_the_processor_and_it_is_said() {
+    let rest = "[devices]\nuse = [\"cpu\"]\ntrials_per_device = \"auto\"\n[pruner]\ntype = \"none\"\n";
+    let site = Site::new(&study("trials = 16", rest), &waiting(10, "sleep 0.3"));
+    let ended = site.run(&["run", "study.toml", "--plain"]);
+    assert_done(&ended);
+    assert!(ended.out.contains("2 at a time on cpu: memory has room: "), "{}", ended.out);
+    assert!(most_at_a_time(&ended.out) >= 3, "{}", ended.out);
+    assert_eq!(site.states(), ["complete"; 16]);
+    let explained = site.run(&["explain", "s", "15"]);
+    assert!(explained.out.contains("at a time on cpu: "), "{}", explained.out);
+}
+
+#[test]
+fn a_place_that_makes_real_trials_wait_for_each_other_is_given_back() {
+    let rest = "[devices]\nuse = [\"cpu\"]\ntrials_per_device = \"auto\"\n[pruner]\ntype = \"none\"\n";
+    let site = Site::new(&study("trials = 4", rest), &waiting(25, "flock one-at-a-time sleep 0.15"));
+    let ended = site.run(&["run", "study.toml", "--plain"]);
+    assert_done(&ended);
+    // Who gets the lock is luck: a second one may seem worth its place for a while.
+    assert!(ended.out.contains(": not worth a place"), "{}", ended.out);
+    assert!(most_at_a_time(&ended.out) <= 4, "{}", ended.out);
+    assert_eq!(site.states(), ["complete"; 4]);
+}
