@@ -126,8 +126,12 @@ fn trees(system: &mut System, roots: &[u32]) -> BTreeMap<u32, TreeLoad> {
     }
     let known: BTreeSet<Pid> = system.processes().keys().copied().collect();
     system.refresh_processes_specifics(ProcessesToUpdate::All, true, ProcessRefreshKind::nothing().with_cpu().with_memory().without_tasks());
-    let parents: BTreeMap<u32, u32> =
-        system.processes().iter().filter_map(|(pid, process)| Some((pid.as_u32(), process.parent()?.as_u32()))).collect();
+    // The id of a parent that is gone may be another process's by now: nobody is older than whoever started it.
+    let parent_of = |process: &sysinfo::Process| {
+        let parent = process.parent()?;
+        system.process(parent).filter(|parent| parent.start_time() <= process.start_time()).map(|_| parent.as_u32())
+    };
+    let parents: BTreeMap<u32, u32> = system.processes().iter().filter_map(|(pid, process)| Some((pid.as_u32(), parent_of(process)?))).collect();
     let load = |root: u32| {
         let processes = tree(root, &parents).into_iter().filter_map(|pid| system.process(Pid::from_u32(pid)));
         processes.fold(TreeLoad::default(), |load, process| TreeLoad {
