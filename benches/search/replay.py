@@ -114,9 +114,9 @@ class Optuna:
 
 
 class Ours:
-    def __init__(self, program, options, table, seed, workers):
+    def __init__(self, program, options, table, seed, workers, trials=200):
         self.program = subprocess.Popen([program, "ask-tell"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-        self.say(cmd="init", space=table.space, seed=seed, n_trials=200 if table.steps > 1 else table.budget, workers=workers, **options)
+        self.say(cmd="init", space=table.space, seed=seed, n_trials=trials if table.steps > 1 else table.budget, workers=workers, **options)
 
     def say(self, **message):
         self.program.stdin.write(json.dumps(message) + "\n")
@@ -208,7 +208,7 @@ def run(a):
                             own["pruner"] = json.loads(a.pruner)
                             if own["pruner"]["type"] in ("asha", "hyperband", "curve"):
                                 own["pruner"].setdefault("max_resource", table.steps)
-                        peer = Ours(a.hpsearch, own, table, seed, workers)
+                        peer = Ours(a.hpsearch, own, table, seed, workers, a.trials)
                     best, started, full = replay(table, peer, workers)
                     peer.close()
                     row = dict(table=table.name, kind=table.kind, label=name, seed=seed, workers=workers, regret=table.regret(best), best=best, trials=started, full=full)
@@ -266,6 +266,7 @@ def main():
     r.add_argument("--label", default="hpsearch")
     r.add_argument("--seeds", default="0-29")
     r.add_argument("--workers", default="1,4")
+    r.add_argument("--trials", type=int, default=200, help="trials that a study with curves may have; no study begins more than 400")
     r.add_argument("--out", required=True)
     r.set_defaults(do=run)
     r = sub.add_parser("report")
