@@ -20,7 +20,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use serde_json::Value as Json;
 
 use super::{SCRIPT, store};
-use crate::commands::{Running, Site, study};
+use crate::commands::{Ended, Running, Site, study};
 
 const TRIALS: u64 = 5;
 const STEPS: u64 = 4;
@@ -166,7 +166,7 @@ fn undisturbed(kind: Kind) -> Json {
         .entry(kind)
         .or_insert_with(|| {
             let site = site(kind, 1, None);
-            let ended = site.run_study();
+            let ended = run_to_its_end(&site).unwrap_or_else(|hung| panic!("{hung}"));
             assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
             results(&site)
         })
@@ -277,12 +277,13 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
                 kills(&mut running);
             }
             Fault::SecondRunner => {
-                let mut second = start(&site);
-                if let Some(hung) = hung(&mut second, &site) {
-                    outcome.losses.push(hung);
-                    return outcome;
-                }
-                let second = second.end();
+                let second = match run_to_its_end(&site) {
+                    Ok(ended) => ended,
+                    Err(hung) => {
+                        outcome.losses.push(hung);
+                        return outcome;
+                    }
+                };
                 let refused = second.code == 5 && second.err.contains("is being run by process");
                 // The study may have ended meanwhile.
                 if !refused && second.code != 0 {
@@ -357,6 +358,15 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
     let drafts = files_below(&site.path("runs")).into_iter().filter(|file| file.extension().is_some_and(|ending| ending == "tmp"));
     outcome.losses.extend(drafts.map(|file| format!("left behind: {}", file.display())));
     outcome
+}
+
+/// Runs the study once; what it does if it does not come to its end.
+fn run_to_its_end(site: &Site) -> Result<Ended, String> {
+    let mut running = start(site);
+    match hung(&mut running, site) {
+        Some(hung) => Err(hung),
+        None => Ok(running.end()),
+    }
 }
 
 /// What a runner does that does not come to its end.
