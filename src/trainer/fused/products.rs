@@ -264,16 +264,16 @@ fn own_loops(product: &Product<'_>) -> Option<Loops> {
 #[cfg(target_arch = "x86_64")]
 fn optimised() -> bool {
     #[cfg(test)]
-    let asked = OWN.get();
-    #[cfg(not(test))]
-    let asked = false;
-    asked || !cfg!(debug_assertions)
+    if let Some(asked) = OWN.get() {
+        return asked;
+    }
+    !cfg!(debug_assertions)
 }
 
 #[cfg(test)]
 thread_local! {
-    /// Whether products on this thread are computed by the loops of this room even if they are not optimised.
-    pub(super) static OWN: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    /// Whether products on this thread are computed by the loops of this room; `None`: if they are optimised.
+    pub(super) static OWN: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) };
 }
 
 impl Product<'_> {

@@ -12,12 +12,12 @@ fn numbers(seed: u64, count: usize) -> Vec<f32> {
 
 /// What loops of this room make of `compute`, with AVX-512 if there is, and the same with AVX2: both are one.
 fn own<R: PartialEq + std::fmt::Debug>(compute: impl Fn() -> R) -> R {
-    OWN.set(true);
+    OWN.set(Some(true));
     let best = compute();
     MOST.set(Instance::Avx2);
     let other = compute();
     MOST.set(Instance::Avx512);
-    OWN.set(false);
+    OWN.set(None);
     assert_eq!(best, other);
     best
 }
@@ -118,11 +118,11 @@ fn any_number_of_threads_computes_the_same_numbers() {
     let sizes = [301, 200, 250];
     let (left, right) = (numbers(1, 301 * 200), numbers(2, 200 * 250));
     let compute = || {
-        OWN.set(true);
+        OWN.set(Some(true));
         let found = new_finished_product(sizes, (&left, Place::dense(200)), (&right, Place::dense(250)), &|row, column, numbers, _| {
             numbers.iter_mut().for_each(|number| *number += (row * 250 + column / 250) as f32)
         });
-        OWN.set(false);
+        OWN.set(None);
         found
     };
     let with = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(compute);
