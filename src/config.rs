@@ -26,7 +26,7 @@ use std::path::{Component, Path, PathBuf};
 pub use command::placeholders;
 pub use diagnostic::{Diagnostic, Diagnostics, Look, Place, Severity, Source};
 pub use difference::{Change, ChangeClass, difference};
-pub use keys::{Contents, Key, KeyKind, KeyStatus, TABLES, TableKeys};
+pub use keys::{Contents, Key, KeyKind, TABLES, TableKeys};
 pub use policies::default_sampler;
 pub use schema::schema;
 pub(crate) use suggestion::{nearest, quoted};

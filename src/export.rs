@@ -10,7 +10,7 @@ pub use bundle::write;
 pub use recipe::Recipe;
 
 use crate::metric::Metrics;
-use crate::study::StudySpec;
+use crate::study::{Quantize, StudySpec};
 use crate::trial::Trial;
 
 /// What is exported.
@@ -30,6 +30,19 @@ pub struct Exported<'a> {
     pub recipe: Recipe,
     /// The study's best trials, the best first; none where there is no study.
     pub leaders: Vec<Trial>,
+    /// What was lost where the weights are of fewer bits than they were trained in; then the checkpoint is the smaller one.
+    pub quantized: Option<Quantized>,
+}
+
+/// A model before its weights were written in fewer bits; [`Exported::metrics`] has what it came to afterwards.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantized {
+    /// The format.
+    pub format: Quantize,
+    /// What was measured before.
+    pub before: Metrics,
+    /// Bytes of the weights before and after.
+    pub bytes: [u64; 2],
 }
 
 /// Why an export was not written. Nothing half-written is left.

@@ -356,6 +356,34 @@ pub struct ExportSpec {
     pub dir: Option<PathBuf>,
     /// Whether to export when the study ends.
     pub on_finish: bool,
+    /// In how few bits weights are written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantize: Option<Quantize>,
+}
+
+/// A number format of exported weights that is smaller than the one they were trained in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Quantize {
+    /// Whole numbers of eight bits, with a scale for each channel.
+    Int8,
+}
+
+impl Quantize {
+    /// The words for it in files and on the command line.
+    pub const WORDS: &[&str] = &["int8"];
+
+    /// The format that a word means.
+    pub fn parse(word: &str) -> Option<Self> {
+        (word == "int8").then_some(Self::Int8)
+    }
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Int8 => "int8",
+        }
+    }
 }
 
 /// A resolved study.

@@ -24,6 +24,8 @@ mod findings;
 mod fused;
 mod generation;
 mod gradients;
+#[cfg(feature = "hub")]
+mod hub;
 mod labelled;
 mod language_modeling;
 mod layers;
@@ -36,6 +38,8 @@ mod preparation;
 mod prepared;
 mod pretrained;
 mod probe;
+mod profile;
+mod quantization;
 mod schedule;
 mod scores;
 mod spelling;
@@ -66,14 +70,17 @@ pub use pace::Ticker;
 pub use prediction::{Prediction, ScoredLabel, predict};
 pub use preparation::prepare;
 pub use prepared::{PreparedData, Split};
+pub use pretrained::{at_hand, locate};
 pub use probe::probe;
+pub use profile::{Profile, profile};
+pub use quantization::quantize;
 pub use training::train;
 pub use tuning::fits;
 
 /// What a training run needs from the process it runs in.
 pub trait Host {
     /// Metrics at a clock value; waits for the verdict. Names: those of the task (`eval_loss` and others, see `TRAINER_TASKS`), `train_loss`,
-    /// `learning_rate`, `epoch`, `steps_per_second`.
+    /// `learning_rate`, `epoch`, `steps_per_second`, `grad_norm` of the last step, `weight_norm` after it.
     ///
     /// # Errors
     /// The runner is gone; training ends.

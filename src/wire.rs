@@ -239,6 +239,15 @@ pub enum Job {
         /// What is tried.
         probe: Probe,
     },
+    /// Say where a training's time goes; the answer holds the times of its phases and layers.
+    Profile {
+        /// The training.
+        train: TrainJob,
+        /// Optimiser steps to look at.
+        steps: u32,
+        /// The file for every span.
+        trace: PathBuf,
+    },
     /// Run one attempt of a command.
     Command(CommandJob),
     /// Read, check and tokenise the data; the answer holds findings and the cache directory.
@@ -262,6 +271,16 @@ pub enum Job {
         cache: PathBuf,
         /// Where to compute.
         device: Device,
+        /// Measure on the validation split where there are no test rows; otherwise there are no metrics then.
+        #[serde(default)]
+        or_validation: bool,
+    },
+    /// Write a checkpoint's model with weights of eight bits; the answer holds its bytes before and after.
+    Quantize {
+        /// The checkpoint.
+        checkpoint: PathBuf,
+        /// The directory to write.
+        target: PathBuf,
     },
     /// Label texts with an exported model; the answer holds labels and scores.
     Predict {

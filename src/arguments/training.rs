@@ -192,7 +192,7 @@ pub struct TrainerTask {
     pub name: &'static str,
     /// What it is, in one sentence.
     pub doc: &'static str,
-    /// The metrics it reports besides `train_loss`, `learning_rate`, `epoch` and `steps_per_second`.
+    /// The metrics it reports besides `train_loss`, `learning_rate`, `epoch`, `steps_per_second`, `grad_norm` and `weight_norm`.
     pub metrics: &'static [&'static str],
     /// The tokenizers it takes, the default first.
     pub tokenizers: &'static [TokenizerKind],
@@ -527,8 +527,13 @@ pub static ARGUMENTS: &[Argument] = &[
     line("model.num_kv_heads", count(256), Absent, "heads of keys and values, of llama and qwen2; model.num_heads when not given")
         .or(&["num_key_value_heads", "model.num_key_value_heads"])
         .only(TaskKind::LanguageModeling),
-    line("model.intermediate_size", count(65_536), Absent, "width of the feed-forward part; four times model.hidden_size when not given")
-        .or(&["model.n_inner"]),
+    line(
+        "model.intermediate_size",
+        count(65_536),
+        Absent,
+        "width of the feed-forward part; when not given twice model.hidden_size of modernbert, else four times",
+    )
+    .or(&["model.n_inner"]),
     line("model.dropout", SHARE, Absent, "share of activations dropped; when not given 0.1, or what a pretrained model says")
         .or(&["hidden_dropout_prob", "model.hidden_dropout_prob"]),
     line("model.attention_dropout", SHARE, Absent, "share of attention probabilities dropped; when not given 0.1, or what a pretrained model says")
@@ -545,11 +550,16 @@ pub static ARGUMENTS: &[Argument] = &[
         "model.activation",
         Choice(&["gelu", "gelu_new", "relu", "silu"]),
         Absent,
-        "nonlinearity of the feed-forward part; when not given silu of llama and qwen2, else gelu",
+        "nonlinearity of the feed-forward part; when not given silu of llama, qwen2, mistral and qwen3, else gelu",
     )
     .or(&["hidden_act", "model.hidden_act"]),
-    line("model.pooling", Choice(&["cls", "mean"]), Absent, "how token vectors become one text vector, of hpsearch-encoder; mean when not given")
-        .only(TaskKind::TextClassification),
+    line(
+        "model.pooling",
+        Choice(&["cls", "mean"]),
+        Absent,
+        "how token vectors become one text vector, of modernbert and hpsearch-encoder; mean when not given",
+    )
+    .only(TaskKind::TextClassification),
     line("model.tie_word_embeddings", ArgumentKind::Flag, Absent, "whether the output reuses the token embeddings; true when not given")
         .or(&["tie_word_embeddings"])
         .only(TaskKind::LanguageModeling),

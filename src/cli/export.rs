@@ -12,22 +12,24 @@ use super::waiting::Waiting;
 use super::winner;
 use crate::config::full_trial;
 use crate::event::Event;
-use crate::export::{self, ExportError, Exported, Recipe};
+use crate::export::{self, ExportError, Exported, Quantized, Recipe};
 use crate::metric::Metrics;
 use crate::paths;
 use crate::pruners;
 use crate::query::{SortKey, TrialQuery};
-use crate::reporters::wording::number;
+use crate::reporters::wording::{bytes, number};
 use crate::runner::process::own_program;
 use crate::runner::{self, errand};
 use crate::storage::{Storage, StorageReader, StoredStudy, StudySummary};
-use crate::study::{Milestones, Program, StudySpec};
+use crate::study::{Milestones, Program, Quantize, StudySpec};
 use crate::trial::{Trial, TrialNumber};
 use crate::wire::Job;
 
 /// What `hpsearch export` is told.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  hpsearch export digits -o model\n  hpsearch export digits -o model --trial 7")]
+#[command(
+    after_help = "Examples:\n  hpsearch export digits -o model\n  hpsearch export digits -o model --trial 7\n  hpsearch export digits -o small --quantize int8"
+)]
 pub struct ExportArguments {
     /// The study's name or file
     pub study: Option<String>,
@@ -37,6 +39,13 @@ pub struct ExportArguments {
     /// Another trial than the best one
     #[arg(long, value_name = "N")]
     pub trial: Option<u64>,
+    /// Smaller weights, for hpsearch only: int8, with a scale for each channel
+    #[arg(long, value_name = "FORMAT", value_parser = quantize)]
+    pub quantize: Option<Quantize>,
+}
+
+fn quantize(word: &str) -> Result<Quantize, String> {
+    Quantize::parse(word).ok_or_else(|| format!("weights can be written as {}", Quantize::WORDS.join(", ")))
 }
 
 /// What is said while a checkpoint is copied.
@@ -46,7 +55,8 @@ pub const COPYING: &str = "copying the checkpoint";
 pub fn export(arguments: &ExportArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
     let study = named_study::find(&reader, arguments.study.as_deref())?;
-    export_trial(&reader, &study, arguments.trial.map(TrialNumber), &arguments.output, console)?;
+    let quantize = arguments.quantize.or(study.spec.export.quantize);
+    export_trial(&reader, &study, arguments.trial.map(TrialNumber), quantize, &arguments.output, console)?;
     Ok(Exit::Done)
 }
 
@@ -55,6 +65,7 @@ pub fn export_trial(
     reader: &dyn StorageReader,
     study: &StudySummary,
     asked: Option<TrialNumber>,
+    quantize: Option<Quantize>,
     directory: &Path,
     console: &mut Console,
 ) -> Result<(), Failure> {
@@ -73,23 +84,86 @@ pub fn export_trial(
         let why = format!("trial {wanted} has no checkpoint any more (`[checkpoints] keep` says which stay)");
         return Err(Failure::usage(why).help("export the best trial, or set keep = \"all\" before a study"));
     }
+    if quantize.is_some() && !matches!(spec.program, Program::Trainer { .. }) {
+        let why = format!("study `{}` runs a command, and only the built-in trainer's weights can be quantised", spec.name);
+        return Err(Failure::usage(why).help("export it without `quantize`"));
+    }
     let reports = reader.reports(study.id, wanted)?;
     let mut metrics: Metrics = reports.into_iter().filter(|(_, at, _)| Some(*at) == step).map(|(name, _, value)| (name, value)).collect();
-    metrics.0.extend(test_metrics(reader, study, &trial, checkpoint.as_deref(), console)?.0);
-    let recipe = Recipe::of(spec, &trial, step, milestones(spec))?;
-    let exported = Exported { spec, trial: &trial, checkpoint: checkpoint.as_deref(), step, metrics, recipe, leaders: leaders(reader, study)? };
+    let small = match (quantize, &checkpoint) {
+        (Some(format), Some(checkpoint)) => Some(Small::new(spec, &trial, checkpoint, format, directory, console)?),
+        _ => None,
+    };
+    match &small {
+        Some(small) => metrics.0.extend(small.after.0.clone()),
+        None => metrics.0.extend(test_metrics(reader, study, &trial, checkpoint.as_deref(), console)?.0),
+    }
+    let exported = Exported {
+        spec,
+        trial: &trial,
+        checkpoint: small.as_ref().map(|small| small.directory.as_path()).or(checkpoint.as_deref()),
+        step,
+        metrics,
+        recipe: Recipe::of(spec, &trial, step, milestones(spec))?,
+        leaders: leaders(reader, study)?,
+        quantized: small.as_ref().map(|small| small.told.clone()),
+    };
     let waiting = Waiting::start(COPYING, console);
     export::write(&exported, directory, &mut |done, of| waiting.at(COPYING, done, of))?;
     drop(waiting);
     let value = trial.value.map_or_else(String::new, |value| format!(" ({} {})", spec.objective().metric, number(value)));
     console.say(&format!("exported trial {wanted}{value} to {}", shown(directory)));
-    for (name, value) in exported.metrics.iter().filter(|(name, _)| name.starts_with("test_")) {
+    if let Some(small) = &small {
+        small.say(console);
+    }
+    for (name, value) in exported.metrics.iter().filter(|(name, _)| small.is_none() && name.starts_with("test_")) {
         console.say(&format!("  {name} {}", number(value)));
     }
     if matches!(spec.program, Program::Trainer { .. }) {
         console.say(&format!("`{} {} \"some text\"` uses it", exported.recipe.verb(), shown(directory)));
     }
     Ok(())
+}
+
+/// A checkpoint's model in fewer bits, in a directory of its own until it is exported.
+struct Small {
+    directory: PathBuf,
+    told: Quantized,
+    /// What was measured with the smaller weights.
+    after: Metrics,
+}
+
+impl Small {
+    /// Writes it beside `target`, and measures both on the test split, or where there is none on the validation split.
+    fn new(spec: &StudySpec, trial: &Trial, checkpoint: &Path, format: Quantize, target: &Path, console: &Console) -> Result<Self, Failure> {
+        let target = std::path::absolute(target)?;
+        let directory = target.with_file_name(format!(".{}.small-{}", target.file_name().unwrap_or_default().to_string_lossy(), std::process::id()));
+        let mut small = Self { directory, told: Quantized { format, before: Metrics::default(), bytes: [0; 2] }, after: Metrics::default() };
+        let waiting = Waiting::start("quantising the weights", console);
+        let job = Job::Quantize { checkpoint: checkpoint.to_owned(), target: small.directory.clone() };
+        let answer = errand::run(&own_program(), job, &mut |progress| waiting.hear(&progress));
+        drop(waiting);
+        let answer = answer?.unwrap_or_default();
+        small.told.bytes = ["before", "after"].map(|key| answer[key].as_u64().unwrap_or_default());
+        small.told.before = measure(spec, trial, Some(checkpoint), OrValidation::Yes, console)?;
+        small.after = measure(spec, trial, Some(&small.directory), OrValidation::Yes, console)?;
+        Ok(small)
+    }
+
+    fn say(&self, console: &mut Console) {
+        let [large, small] = self.told.bytes.map(bytes);
+        console.say(&format!("  weights {small} instead of {large} ({})", self.told.format.word()));
+        for (name, after) in self.after.iter() {
+            let before = self.told.before.get(name).map_or_else(|| "unknown".to_owned(), number);
+            console.say(&format!("  {name} {} ({before} before)", number(after)));
+        }
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _copied_or_of_no_use = std::fs::remove_dir_all(&self.directory);
+    }
 }
 
 /// The test split is measured once: of the winner of a race it was when that was over.
@@ -135,8 +209,21 @@ fn leaders(reader: &dyn StorageReader, study: &StudySummary) -> Result<Vec<Trial
     Ok(reader.trials(study.id, &best)?.into_iter().filter(|trial| trial.value.is_some()).collect())
 }
 
+/// Whether to look at the validation split where there is no test split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OrValidation {
+    Yes,
+    No,
+}
+
 /// The test split is looked at here only: for the trial that was chosen.
 fn measure_on_test(spec: &StudySpec, trial: &Trial, checkpoint: Option<&Path>, console: &Console) -> Result<Metrics, Failure> {
+    let measured = measure(spec, trial, checkpoint, OrValidation::No, console)?;
+    Ok(measured.iter().map(|(name, value)| (test_name(name), value)).collect())
+}
+
+/// What a checkpoint comes to on the test split.
+fn measure(spec: &StudySpec, trial: &Trial, checkpoint: Option<&Path>, or: OrValidation, console: &Console) -> Result<Metrics, Failure> {
     let (Program::Trainer { arguments, data }, Some(checkpoint)) = (&spec.program, checkpoint) else { return Ok(Metrics::default()) };
     let mut values = arguments.clone();
     values.extend(trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
@@ -147,13 +234,13 @@ fn measure_on_test(spec: &StudySpec, trial: &Trial, checkpoint: Option<&Path>, c
         data: data.clone(),
         cache: paths::data_cache(spec, &store),
         device: crate::device::Device::Cpu,
+        or_validation: or == OrValidation::Yes,
     };
     let waiting = Waiting::start("measuring on the test split", console);
     let answer = errand::run(&own_program(), job, &mut |progress| waiting.hear(&progress));
     drop(waiting);
     let answer = answer?.unwrap_or_default();
-    let measured: Metrics = serde_json::from_value(answer)?;
-    Ok(measured.iter().map(|(name, value)| (test_name(name), value)).collect())
+    Ok(serde_json::from_value(answer)?)
 }
 
 fn test_name(name: &str) -> String {

@@ -321,7 +321,7 @@ fn conclude(
                 console.say(&format!("race: {race}"));
             }
             if let (true, Some(directory)) = (study.spec.export.on_finish, &study.spec.export.dir) {
-                export_trial(&reader, &summary, None, directory, console)?;
+                export_trial(&reader, &summary, None, study.spec.export.quantize, directory, console)?;
             } else if summary.best.is_some() {
                 console.say(&format!("`hpsearch best {name}{store}` shows it, `hpsearch export {name}{store} -o DIR` takes it"));
             }

@@ -1,6 +1,7 @@
 //! `hpsearch train`: trains the model of a `best.toml` again, or one configuration of a study file, or only looks whether it would learn.
 
 mod probe;
+mod profile;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ use crate::wire::{Job, TrainJob, TrialJob};
 /// What `hpsearch train` is told.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Examples:\n  hpsearch train best.toml -o model\n  hpsearch train study.toml --set trainer.learning_rate=3e-4\n  hpsearch train study.toml --find-lr\n  hpsearch train study.toml --overfit-one-batch --steps 200"
+    after_help = "Examples:\n  hpsearch train best.toml -o model\n  hpsearch train study.toml --set trainer.learning_rate=3e-4\n  hpsearch train study.toml --find-lr\n  hpsearch train study.toml --overfit-one-batch --steps 200\n  hpsearch train study.toml --profile 20"
 )]
 pub struct TrainArguments {
     /// A best.toml, as `export` writes it, or a study file: its first [[enqueue]] or the middle of its space
@@ -42,6 +43,12 @@ pub struct TrainArguments {
     /// Only try out rising learning rates, to see which work
     #[arg(long)]
     pub find_lr: bool,
+    /// Only say where the time of so many steps goes, by phase and by layer
+    #[arg(long, value_name = "N", conflicts_with_all = ["overfit_one_batch", "find_lr"], value_parser = clap::value_parser!(u32).range(1..))]
+    pub profile: Option<u32>,
+    /// The file for the profile's trace, which chrome://tracing and Perfetto show
+    #[arg(long, value_name = "FILE", default_value = "trace.json", requires = "profile")]
+    pub trace: PathBuf,
     /// Optimiser steps to try
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(10..))]
     pub steps: u32,
@@ -70,6 +77,7 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
     fs::create_dir_all(&scratch)?;
     let done = match arguments {
         TrainArguments { overfit_one_batch: true, steps, .. } => probe::one_batch(job(&recipe, &scratch), *steps, console),
+        TrainArguments { profile: Some(steps), trace, .. } => profile::profile(job(&recipe, &scratch), *steps, trace, console),
         TrainArguments { find_lr: true, steps, .. } => probe::learning_rates(job(&recipe, &scratch), *steps, console),
         _ => train_in(&recipe, &scratch, &target, console),
     };
@@ -153,6 +161,7 @@ fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Consol
         metrics: report.metrics.clone(),
         recipe: Recipe { value: Some(report.value).filter(|value| value.is_finite()), continued_after: None, ..recipe.clone() },
         leaders: Vec::new(),
+        quantized: None,
     };
     let waiting = Waiting::start(COPYING, console);
     export::write(&exported, target, &mut |done, of| waiting.at(COPYING, done, of))?;

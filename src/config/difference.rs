@@ -226,6 +226,7 @@ fn operation(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
     compare("checkpoints.max_disk", &|spec| spec.checkpoints.max_disk.map(size::format));
     compare("export.dir", &|spec| spec.export.dir.as_ref().map(|dir| dir.display().to_string()));
     compare("export.on_finish", &|spec| Some(spec.export.on_finish.to_string()));
+    compare("export.quantize", &|spec| spec.export.quantize.map(|format| format.word().to_owned()));
 }
 
 fn json<T: Serialize + ?Sized>(value: &T) -> Json {

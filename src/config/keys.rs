@@ -1,5 +1,7 @@
 //! The tables and keys of a study file, each one line: parsing, suggestions and the schema all read them here.
 
+use crate::study::Quantize;
+
 /// What a key's value must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum KeyKind {
@@ -54,15 +56,6 @@ pub enum KeyKind {
     Objectives,
 }
 
-/// Whether a key does something today.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum KeyStatus {
-    /// It does.
-    Taken,
-    /// It is promised; the words say what to do until then.
-    NotYet(&'static str),
-}
-
 /// One key of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Key {
@@ -72,8 +65,6 @@ pub struct Key {
     pub kind: KeyKind,
     /// Its default as it would be written; empty: none.
     pub default: &'static str,
-    /// Whether it does something today.
-    pub status: KeyStatus,
     /// One sentence.
     pub summary: &'static str,
 }
@@ -115,14 +106,7 @@ pub struct TableKeys {
 }
 
 const fn key(name: &'static str, kind: KeyKind, default: &'static str, summary: &'static str) -> Key {
-    Key { name, kind, default, status: KeyStatus::Taken, summary }
-}
-
-impl Key {
-    const fn not_yet(mut self, instead: &'static str) -> Key {
-        self.status = KeyStatus::NotYet(instead);
-        self
-    }
+    Key { name, kind, default, summary }
 }
 
 const fn word(accepted: &'static [&'static str]) -> KeyKind {
@@ -130,7 +114,6 @@ const fn word(accepted: &'static [&'static str]) -> KeyKind {
 }
 
 const COUNT: KeyKind = KeyKind::Whole { min: 1, max: i64::MAX };
-const LEAVE_OUT: &str = "leave it out for now";
 
 /// Words for the direction.
 pub(super) const DIRECTIONS: &[&str] = &["minimize", "maximize"];
@@ -200,7 +183,7 @@ const CHECKPOINTS: &[Key] = &[
 const EXPORT: &[Key] = &[
     key("dir", KeyKind::Path, "", "where the best checkpoint is exported to"),
     key("on_finish", KeyKind::Flag, "false", "whether to export when the study ends"),
-    key("quantize", KeyKind::Text, "", "number format of the exported weights").not_yet(LEAVE_OUT),
+    key("quantize", word(Quantize::WORDS), "", "number format of the exported weights; single floats when not given"),
 ];
 
 const COMMAND: &[Key] = &[

@@ -18,7 +18,8 @@ use crate::arguments::TaskKind;
 use crate::metric::Direction;
 use crate::params::Params;
 use crate::study::{
-    Budget, CheckpointsSpec, Count, DevicesSpec, Duplicates, ExportSpec, FailureCause, Objective, Program, RetrySpec, StepClock, StudySpec, ValueRule,
+    Budget, CheckpointsSpec, Count, DevicesSpec, Duplicates, ExportSpec, FailureCause, Objective, Program, Quantize, RetrySpec, StepClock, StudySpec,
+    ValueRule,
 };
 use crate::{pruners, samplers};
 
@@ -539,5 +540,6 @@ fn export(section: &Section<'_>, base: &Path, problems: &mut Vec<Diagnostic>) ->
         let problem = Diagnostic::error(section.node("on_finish").map(|node| node.place), "`export.on_finish` needs `dir`");
         problems.push(problem.help("write `dir = \"exported\"` under [export]"));
     }
-    ExportSpec { dir: section.text("dir").map(|dir| super::absolute(base, dir)), on_finish: section.is_set("on_finish") }
+    let quantize = section.text("quantize").and_then(Quantize::parse);
+    ExportSpec { dir: section.text("dir").map(|dir| super::absolute(base, dir)), on_finish: section.is_set("on_finish"), quantize }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::keys::{self, Contents, Key, KeyKind, KeyStatus, OBJECTIVE, TABLES, TableKeys};
+use super::keys::{self, Contents, Key, KeyKind, OBJECTIVE, TABLES, TableKeys};
 use crate::arguments::{ARGUMENTS, DATA_ARGUMENTS, table_schema};
 use crate::policy::{OptionKind, OptionSpec};
 use crate::pruners::PRUNERS;
@@ -54,8 +54,7 @@ fn object(properties: Map<String, Json>) -> Json {
 }
 
 fn keys_of(keys: &[Key]) -> Map<String, Json> {
-    let built = keys.iter().filter(|key| !matches!(key.status, KeyStatus::NotYet(_)));
-    built.map(|key| (key.name.to_owned(), key_of(key))).collect()
+    keys.iter().map(|key| (key.name.to_owned(), key_of(key))).collect()
 }
 
 fn key_of(key: &Key) -> Json {
@@ -184,8 +183,7 @@ mod tests {
             let properties = &schema["properties"][table.name];
             assert_eq!(properties.is_null(), table.contents == Contents::NotYet, "{}", table.name);
             for key in table.keys.iter().filter(|_| table.contents == Contents::Keys) {
-                let not_yet = matches!(key.status, KeyStatus::NotYet(_));
-                assert_eq!(properties["properties"][key.name].is_null(), not_yet, "{}.{}", table.name, key.name);
+                assert!(!properties["properties"][key.name].is_null(), "{}.{}", table.name, key.name);
             }
         }
     }

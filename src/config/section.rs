@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::diagnostic::{Complaint, Diagnostic, Place};
 use super::duration;
-use super::keys::{self, Key, KeyKind, KeyStatus};
+use super::keys::{self, Key, KeyKind};
 use super::size;
 use super::suggestion::{nearest, quoted};
 use super::syntax::{Entry, Item, Node, Table};
@@ -120,9 +120,6 @@ fn unknown_key(path: &str, entry: &Entry, keys: &'static [Key]) -> Diagnostic {
 
 fn check(path: &str, key: &Key, entry: &Entry) -> Result<(), Box<Diagnostic>> {
     let name = format!("{path}.{}", key.name);
-    if let KeyStatus::NotYet(instead) = key.status {
-        return Err(Box::new(not_yet(entry.place, &format!("`{name}`"), instead)));
-    }
     check_kind(&name, key, &entry.value)
 }
 

@@ -47,12 +47,18 @@ pub(super) fn read_trainer(table: &Table, base: &Path, problems: &mut Vec<Diagno
         match check_values(&leaf.name, std::slice::from_ref(&value)).into_iter().next() {
             Some(problem) => problems.push(of_argument("trainer", &leaf, problem)),
             None if name == PRETRAINED => {
-                let directory = super::absolute(base, leaf.value.text().unwrap_or_default());
+                let text = leaf.value.text().unwrap_or_default();
+                let directory = super::absolute(base, text);
+                if cfg!(feature = "hub") && is_of_hub(text) && !directory.exists() {
+                    arguments.values.insert(name, text.into());
+                    continue;
+                }
                 if !directory.is_dir() {
                     let what = if directory.exists() { "this is a file, not a directory" } else { "no such directory" };
                     let problem = Diagnostic::error(leaf.value.place, format!("`{}`: {what}", leaf.name)).label(what);
                     let problem = problem.help(format!("looked for {}", directory.display()));
-                    problems.push(problem.help("a pretrained model is a directory with config.json, model.safetensors and tokenizer.json"));
+                    let problem = problem.help("a pretrained model is a directory with config.json, model.safetensors and tokenizer.json");
+                    problems.push(if is_of_hub(text) && !cfg!(feature = "hub") { problem.help(of_hub(text)) } else { problem });
                 }
                 arguments.values.insert(name, directory.to_string_lossy().into_owned().into());
             }
@@ -87,13 +93,32 @@ pub(super) fn check_searched(searched: &Searched, arguments: &Arguments, problem
     }
 }
 
+/// Whether a text may name a model on the Hugging Face Hub: `org/name`, perhaps with `@revision`.
+fn is_of_hub(text: &str) -> bool {
+    let (repository, revision) = text.split_once('@').unwrap_or((text, "main"));
+    let is_word = |word: &str| {
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&letter);
+        !word.is_empty() && word.chars().all(plain) && !word.starts_with('.')
+    };
+    repository.split('/').count() == 2 && repository.split('/').all(is_word) && revision.split('/').all(is_word)
+}
+
+fn of_hub(name: &str) -> String {
+    let name = name.split('@').next().unwrap_or(name);
+    format!("names of the Hugging Face Hub need `--features hub` when hpsearch is built; or get it: hf download {name} --local-dir DIR")
+}
+
 /// Directories among which is searched are named whole: a trial's parameters mean the same wherever the study file lies.
 fn check_directories(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
     let Distribution::Choice { choices } = &parameter.dimension.distribution else { return };
     let directories = choices.iter().filter_map(|choice| choice.to_json().as_str().map(str::to_owned));
-    if let Some(wrong) = directories.into_iter().find(|directory| !Path::new(directory).is_absolute() || !Path::new(directory).is_dir()) {
+    if let Some(wrong) = directories.into_iter().find(|model| {
+        let is_directory = Path::new(model).is_absolute() && Path::new(model).is_dir();
+        !is_directory && !(cfg!(feature = "hub") && is_of_hub(model))
+    }) {
         let problem = Diagnostic::error(parameter.range, format!("`{}`: `{wrong}` is no directory", parameter.dimension.name));
-        problems.push(problem.help("give each model's directory by its whole path, beginning with /"));
+        let problem = problem.help("give each model's directory by its whole path, beginning with /");
+        problems.push(if is_of_hub(&wrong) { problem.help(of_hub(&wrong)) } else { problem });
     }
 }
 

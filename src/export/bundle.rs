@@ -53,10 +53,14 @@ fn fill(exported: &Exported<'_>, draft: &Path, told: Told<'_>) -> Result<(), Exp
         copying.checkpoint(checkpoint, draft)?;
     }
     save(&draft.join(MARK), exported.recipe.to_text()?.as_bytes())?;
-    let metrics = serde_json::json!({
+    let mut metrics = serde_json::json!({
         "version": 1, "study": exported.spec.name, "trial": exported.trial.number, "metric": exported.spec.objective().metric,
         "value": exported.trial.value.map(|value| crate::metric::Number(value).to_json()), "step": exported.step, "metrics": exported.metrics,
     });
+    if let Some(quantized) = &exported.quantized {
+        metrics["quantize"] = quantized.format.word().into();
+        metrics["metrics_before_quantizing"] = serde_json::json!(quantized.before);
+    }
     save(&draft.join("metrics.json"), format!("{metrics:#}\n").as_bytes())?;
     save(&draft.join("README.md"), card(exported).as_bytes())
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::Exported;
+use super::{Exported, Quantized};
 use crate::arguments::TaskKind;
+use crate::metric::Metrics;
 
 /// What the model is, how it was found and how to use it.
 pub(super) fn card(exported: &Exported<'_>) -> String {
@@ -26,6 +27,9 @@ pub(super) fn card(exported: &Exported<'_>) -> String {
     if !recipe.trainer.is_empty() {
         text.push_str("\n## Use\n\n");
         let _infallible = writeln!(text, "    {} . \"some text\"\n    hpsearch train best.toml -o again", recipe.verb());
+        if let Some(quantized) = &exported.quantized {
+            weights(&mut text, quantized, metrics);
+        }
         text.push_str("\n## Data\n\n");
         rows(&mut text, ["argument", "value"], &recipe.data);
         for (path, digest) in &recipe.digests {
@@ -39,13 +43,34 @@ pub(super) fn card(exported: &Exported<'_>) -> String {
     text
 }
 
+/// How the weights are written, and what that cost.
+fn weights(text: &mut String, quantized: &Quantized, after: &Metrics) {
+    let Quantized { format, before, bytes: [large, small] } = quantized;
+    let _infallible = writeln!(
+        text,
+        "\n## Weights\n\nWhole numbers of eight bits with a scale for each channel (`{}`), {small} bytes\n\
+         instead of {large}: in `model.safetensors` a weight is\n\
+         `<name>` (I8) times `<name>_scale` (F32); biases and norms are F32. `hpsearch` reads them as they are, other tools\nan export without `--quantize`.\n\n\
+         | metric | single floats | {} | difference |\n|---|---|---|---|",
+        format.word(),
+        format.word(),
+    );
+    for (name, before) in before.iter() {
+        if let Some(after) = after.get(name) {
+            let _infallible = writeln!(text, "| {name} | {before} | {after} | {:+.6} |", after - before);
+        }
+    }
+}
+
 /// What the Hub's pages are sorted by.
 fn front_matter(exported: &Exported<'_>) -> String {
     let language = TaskKind::of(&exported.recipe.trainer_arguments()) == TaskKind::LanguageModeling;
     let task = if language { "text-generation" } else { "text-classification" };
-    let mut text = format!("---\nlibrary_name: transformers\npipeline_tag: {task}\ntags:\n- hpsearch\n");
+    let library = if exported.quantized.is_some() { "hpsearch" } else { "transformers" };
+    let mut text = format!("---\nlibrary_name: {library}\npipeline_tag: {task}\ntags:\n- hpsearch\n");
     if let Some(toml::Value::String(model)) = exported.recipe.trainer.get("model.pretrained") {
-        let name = model.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        // A name of the Hub is whole, of a path the last part says most.
+        let name = if model.starts_with('/') { model.trim_end_matches('/').rsplit('/').next() } else { model.split('@').next() }.unwrap_or_default();
         // As JSON, which YAML reads, whatever the name holds.
         let _infallible = writeln!(text, "base_model: {}", serde_json::Value::from(name));
     }

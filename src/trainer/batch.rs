@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
+use super::layers::{Angles, angles};
 use super::parameters::tensor;
 use super::prepared::TokenRows;
 
@@ -33,6 +34,8 @@ pub(super) struct Layout {
     pub(super) length: usize,
     /// Made when a device first asks for it: where texts lie one after another, nobody does.
     padding: OnceCell<Option<Padding>>,
+    /// Made when a layer first asks for it: layers of one kind turn heads alike.
+    angles: OnceCell<[Angles; 2]>,
 }
 
 /// Where tokens go and what is masked.
@@ -89,7 +92,7 @@ impl Batch {
 
     /// How the texts lie side by side.
     pub(super) fn layout(&self) -> Layout {
-        Layout { lengths: self.lengths.clone().into(), length: self.length, padding: OnceCell::new() }
+        Layout { lengths: self.lengths.clone().into(), length: self.length, padding: OnceCell::new(), angles: OnceCell::new() }
     }
 
     /// The number of the first token of each text.
@@ -104,7 +107,12 @@ impl Batch {
 impl Layout {
     /// Of texts of one length.
     pub(super) fn even(texts: usize, length: usize) -> Self {
-        Self { lengths: vec![length; texts].into(), length, padding: OnceCell::new() }
+        Self { lengths: vec![length; texts].into(), length, padding: OnceCell::new(), angles: OnceCell::new() }
+    }
+
+    /// How far heads are turned at each token by two rules of how fast their pairs turn; always the same two.
+    pub(super) fn angles(&self, speeds: &[Vec<f64>; 2]) -> &[Angles; 2] {
+        self.angles.get_or_init(|| speeds.each_ref().map(|speeds| angles(speeds, self.lengths.iter().flat_map(|length| 0..*length))))
     }
 
     /// What differs from one after another; `None` when all texts are equally long.

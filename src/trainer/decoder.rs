@@ -2,14 +2,13 @@
 
 mod architecture;
 
-use std::sync::Arc;
-
 use burn::tensor::Tensor;
 
 use super::batch::Layout;
 use super::families::decoders::{Build, HEAD};
 use super::layers::{
-    Angles, Cache, CausalAttention, Embedding, GatedFeed, Inputs, LayerNorm, Linear, Pass, RmsNorm, Rows, embed, feed_forward, table_cross_entropy,
+    Angles, Attention, Cache, Embedding, GatedFeed, Inputs, LayerNorm, Linear, Pass, RmsNorm, Rows, Sight, angles, embed, feed_forward,
+    table_cross_entropy,
 };
 use super::parameters::{Depth, Parameters, Part, Role, Slot};
 use crate::arguments::Activation;
@@ -32,7 +31,7 @@ pub(super) struct Decoder {
 
 struct Layer {
     attention_norm: Norm,
-    attention: CausalAttention,
+    attention: Attention,
     feed_forward_norm: Norm,
     feed: Feed,
     dropout: f64,
@@ -162,12 +161,7 @@ impl Decoder {
 
     /// How far heads at these places are turned, where they are.
     fn angles(&self, places: &[usize]) -> Option<Angles> {
-        let speeds = self.speeds.as_ref()?;
-        #[expect(clippy::cast_precision_loss, reason = "a place in a text")]
-        let turn = |place: &usize| -> Vec<f64> { speeds.iter().map(|speed| *place as f64 * speed).collect() };
-        #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
-        let row = |angles: Vec<f64>| -> Vec<f32> { angles.iter().map(|a| a.cos() as f32).chain(angles.iter().map(|a| a.sin() as f32)).collect() };
-        Some(Arc::from(places.iter().flat_map(|place| row(turn(place))).collect::<Vec<f32>>()))
+        self.speeds.as_ref().map(|speeds| angles(speeds, places.iter().copied()))
     }
 
     /// The vectors that tokens are told by, `[vocabulary, width]`.
@@ -209,14 +203,17 @@ impl Layer {
             [query, key, value] => Inputs::Apart([input(query, queries), input(key, keys), input(value, keys)]),
             joint => Inputs::Joint(input(joint[0], queries + 2 * keys)),
         };
+        let norms = names.head_norms.map(|norms| norms.map(|norm| RmsNorm::new(list, &name(norm), shape.size, shape.epsilon)));
         Self {
             attention_norm: Norm::new(list, &name(names.attention_norm), architecture),
-            attention: CausalAttention {
+            attention: Attention {
                 inputs,
                 output: Linear::biased(list, &name(names.output), [queries, shape.width], outward, output_bias),
                 heads: shape.heads,
                 groups: shape.groups,
                 size: shape.size,
+                sight: Sight::Back,
+                norms,
                 dropout: shape.attention_dropout,
             },
             feed_forward_norm: Norm::new(list, &name(names.feed_forward_norm), architecture),

@@ -8,6 +8,7 @@ use super::fused::Aside;
 use super::gradients::Gradients;
 use super::layers::{DropoutKey, Pass, Rows};
 use super::parameters::{Depth, Values};
+use super::profile;
 use super::task::{Model, Part, Reading};
 use super::tuning::Tuning;
 
@@ -27,18 +28,31 @@ pub(super) struct Descent<'a> {
 impl Descent<'_> {
     /// The part of a step's loss and of its gradients that some examples contribute.
     pub(super) fn gradients(&self, values: &Values, part: &Part<'_>, dropout: DropoutKey) -> Result<(Tensor<1>, Gradients), TrainerError> {
+        let data = profile::phase("data");
         let reading = self.model.reading(part);
+        drop(data);
         if self.recompute {
             return self.layer_by_layer(values, part, &reading, dropout);
         }
+        let forward = profile::phase("forward");
         let (leaves, aside) = (values.leaves(self.model.parameters()), Aside::default());
         let pass = Pass::training(&leaves, self.tracked, dropout).tuned(self.tuning).leaving(&aside);
         let (x, first) = match self.features {
             Some(features) => (features.of(part.chosen, self.device).autodiff(), self.tuning.frozen_layers),
-            None => (self.model.begin(&pass, &reading), 0),
+            None => {
+                let _span = profile::layer(|| "embeddings".to_owned());
+                (self.model.begin(&pass, &reading), 0)
+            }
         };
-        let x = (first..self.model.layers()).fold(x, |x, number| self.model.layer(&pass, number, x, &reading));
+        let x = (first..self.model.layers()).fold(x, |x, number| {
+            let _span = profile::layer(|| format!("layer {number}"));
+            self.model.layer(&pass, number, x, &reading)
+        });
+        let head = profile::layer(|| "head and loss".to_owned());
         let loss = self.model.finish(&pass, x, &reading, part);
+        drop(head);
+        drop(forward);
+        let _span = profile::phase("backward");
         let gradients = Gradients::of(&loss, &leaves, &aside, self.device)?;
         Ok((loss.inner(), gradients))
     }
@@ -53,6 +67,7 @@ impl Descent<'_> {
         reading: &Reading,
         dropout: DropoutKey,
     ) -> Result<(Tensor<1>, Gradients), TrainerError> {
+        let _span = profile::phase("forward and backward");
         let (layers, frozen) = (self.model.layers(), self.tuning.frozen_layers);
         let up = Pass::training(values, self.device, dropout).tuned(self.tuning);
         let (mut x, first) = match self.features {

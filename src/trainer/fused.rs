@@ -34,12 +34,14 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Flex};
 use burn::tensor::{Bytes, DType, Shape, Tensor};
 
+use super::profile;
+
 pub(super) use attention::{Attention, Sight};
 pub(super) use cross_entropy::{CrossEntropy, TableCrossEntropy, row_losses};
 pub(super) use curve::Curve;
 pub(super) use dropout::{Dropout, Mask};
 pub(super) use feed_forward::FeedForward;
-pub(super) use gate::SwiGlu;
+pub(super) use gate::{GatedHalves, SwiGlu};
 pub(super) use layer_norm::LayerNorm;
 pub(super) use linear::{Linear, ResidualLinear, SideBySide};
 pub(super) use lookup::{Aside, Entries, Lookup};
@@ -119,7 +121,7 @@ fn tracked_output<const N: usize, O: Operation<N>, C: CheckpointStrategy>(
     Some(match Node::<O>(PhantomData).prepare::<C>(nodes).compute_bound().stateful() {
         OpsKind::Tracked(prepared) => {
             let (output, kept) = operation.forward(slices(&saved), Purpose::Gradient);
-            prepared.finish((operation, Saved::of(saved, O::NEEDS), kept), matrix(output, shape))
+            prepared.finish((operation, Saved::of(saved, O::NEEDS), kept, profile::here()), matrix(output, shape))
         }
         OpsKind::UnTracked(prepared) => prepared.finish(matrix(operation.forward(slices(&saved), Purpose::Output).0, shape)),
     })
@@ -149,10 +151,11 @@ impl<O> Debug for Node<O> {
 }
 
 impl<const N: usize, O: Operation<N>> Backward<Flex, N> for Node<O> {
-    type State = (O, [Saved; N], O::Kept);
+    type State = (O, [Saved; N], O::Kept, Option<profile::Place>);
 
     fn backward(self, ops: Ops<Self::State, N>, gradients: &mut Gradients, _: &mut Checkpointer) {
-        let (operation, inputs, kept) = ops.state;
+        let (operation, inputs, kept, layer) = ops.state;
+        let _span = profile::back(layer);
         let gradient = contiguous(gradients.consume::<Flex>(&ops.node)).expect("the gradient of single floats is made of them");
         let wanted = ops.parents.each_ref().map(Option::is_some);
         let slices = inputs.each_ref().map(|input| input.numbers.as_ref().map_or(&[][..], numbers));

@@ -17,7 +17,8 @@ use super::parameters::{Depth, Parameters, Role, Slot, Values, tensor};
 use super::tuning::Tuning;
 use crate::arguments::Activation;
 
-pub(super) use attention::{Angles, Attention, Cache, CausalAttention, Inputs};
+pub(super) use attention::{Angles, Attention, Cache, Inputs, angles};
+pub(super) use fused::Sight;
 
 /// Activations of all tokens of a batch one after another: `[tokens, width]`. Products on flat rows are one large product each.
 pub(super) type Rows = Tensor<2>;
@@ -285,23 +286,30 @@ pub(super) fn embed<const N: usize>(pass: &Pass, tables: [(&Embedding, Arc<[u32]
 /// Normalises each row to mean 0 and variance 1, then scales and shifts it (Ba, Kiros, Hinton 2016).
 pub(super) struct LayerNorm {
     scale: Slot,
-    shift: Slot,
+    shift: Option<Slot>,
     epsilon: f64,
 }
 
 impl LayerNorm {
     /// `epsilon` is added to the variance.
     pub(super) fn new(parameters: &mut Parameters, name: &str, width: usize, epsilon: f64) -> Self {
+        Self::biased(parameters, name, width, epsilon, true)
+    }
+
+    /// The same with or without a shift.
+    pub(super) fn biased(parameters: &mut Parameters, name: &str, width: usize, epsilon: f64, has_shift: bool) -> Self {
         Self {
             epsilon,
             scale: parameters.add(format!("{name}.weight"), [1, width], Role::Scale),
-            shift: parameters.add(format!("{name}.bias"), [1, width], Role::Bias),
+            shift: has_shift.then(|| parameters.add(format!("{name}.bias"), [1, width], Role::Bias)),
         }
     }
 
     /// `[rows, width]` to the same.
     pub(super) fn forward(&self, pass: &Pass, x: Rows) -> Rows {
-        let (scale, shift, shape) = (pass.values.get(self.scale), pass.values.get(self.shift), x.dims());
+        let (scale, shape) = (pass.values.get(self.scale), x.dims());
+        // Without a shift, zeros that nothing learns.
+        let shift = self.shift.map_or_else(|| Tensor::zeros([1, shape[1]], pass.device), |shift| pass.values.get(shift));
         #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
         let operation = fused::LayerNorm { epsilon: self.epsilon as f32 };
         fused::apply(operation, [&x, &scale, &shift], shape).unwrap_or_else(|| module::layer_norm(x, flat(scale), Some(flat(shift)), self.epsilon))
@@ -347,6 +355,26 @@ impl GatedFeed {
         let fused = if self.activation == Activation::Silu { fused::apply(fused::SwiGlu, [&gate, &beside], gate.dims()) } else { None };
         let inner = fused.unwrap_or_else(|| bent(curve(self.activation), gate) * beside);
         self.outer.residual(pass, residual, inner, rate)
+    }
+}
+
+/// The same with one map that makes both, the gate first, and dropout between it and the next (ModernBERT's GeGLU).
+pub(super) struct JointFeed {
+    pub(super) both: Linear,
+    pub(super) outer: Linear,
+    pub(super) activation: Activation,
+    pub(super) dropout: f64,
+}
+
+impl JointFeed {
+    /// `residual` plus what the part makes of `x [rows, width]`.
+    pub(super) fn residual(&self, pass: &Pass, residual: Rows, x: Rows) -> Rows {
+        let (both, curve) = (self.both.forward(pass, x), curve(self.activation));
+        let [rows, columns] = both.dims();
+        let half = columns / 2;
+        let inner = fused::apply(fused::GatedHalves { curve, columns }, [&both], [rows, half])
+            .unwrap_or_else(|| bent(curve, both.clone().narrow(1, 0, half)) * both.narrow(1, half, half));
+        self.outer.residual(pass, residual, pass.dropout(inner, self.dropout), 0.0)
     }
 }
 
@@ -407,6 +435,11 @@ fn bent(curve: Curve, x: Rows) -> Rows {
 /// The hyperbolic tangent, element by element.
 pub(super) fn tanh(x: Rows) -> Rows {
     bent(Curve::Tanh, x)
+}
+
+/// The Gaussian error linear unit, element by element.
+pub(super) fn gelu(x: Rows) -> Rows {
+    bent(Curve::Gelu, x)
 }
 
 fn curve(kind: Activation) -> Curve {

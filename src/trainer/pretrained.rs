@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
 use serde_json::{Map, Value};
 use tokenizers::{Tokenizer, TruncationParams};
 
+use super::pace::Ticker;
 use super::parameters::{Parameter, Parameters, Part, Values};
 use super::task::{Model, task};
 use super::weights::Weights;
@@ -27,6 +28,40 @@ pub(super) struct Naming {
     pub(super) keeps_labels: bool,
     /// The labels that the weights were trained for.
     pub(super) labels: Vec<String>,
+}
+
+/// Whether a model is named as on the Hugging Face Hub, and not by a directory's path: study files give those whole.
+fn is_named(model: &Path) -> bool {
+    !model.is_absolute() && !model.is_dir()
+}
+
+/// The directory of a model, which may be one of the Hub's by its name: downloaded if it must be.
+///
+/// # Errors
+/// There is no such model, or it cannot be downloaded.
+pub fn locate(model: &Path, ticker: Ticker<'_>) -> Result<PathBuf, TrainerError> {
+    if !is_named(model) {
+        return Ok(model.to_owned());
+    }
+    #[cfg(feature = "hub")]
+    return super::hub::model(&model.to_string_lossy(), ticker).map_err(|problem| TrainerError::model(model, problem));
+    #[cfg(not(feature = "hub"))]
+    {
+        let _only_downloads_take_long = ticker;
+        Err(TrainerError::model(model, "names a model of the Hub, and this hpsearch was built without the feature `hub`: give its directory"))
+    }
+}
+
+/// The same without a look at the network.
+#[must_use]
+pub fn at_hand(model: &Path) -> Option<PathBuf> {
+    if !is_named(model) {
+        return model.join("tokenizer.json").is_file().then(|| model.to_owned());
+    }
+    #[cfg(feature = "hub")]
+    return super::hub::cached(&model.to_string_lossy());
+    #[cfg(not(feature = "hub"))]
+    None
 }
 
 /// The `config.json` of a directory.
@@ -154,7 +189,12 @@ impl Match {
                 Some(name) if parameter.part == Part::Labels && (!naming.keeps_labels || !fits(&name)) => None,
                 Some(name) if fits(&name) => match weights.readable(&name) {
                     Ok(()) => Some(name),
-                    Err(kind) => return Err(TrainerError::model(directory, format!("has `{name}` as {kind}; F32, F16, BF16 and F64 can be read"))),
+                    Err(kind) => {
+                        return Err(TrainerError::model(
+                            directory,
+                            format!("has `{name}` as {kind}; F32, F16, BF16, F64 and I8 with its scales in `{name}_scale` can be read"),
+                        ));
+                    }
                 },
                 Some(name) => {
                     let shape = weights.shape(&name).unwrap_or_default();
@@ -181,7 +221,7 @@ impl Match {
             return Err(TrainerError::model(directory, wrong.join("; ")));
         }
         let used: BTreeSet<&str> = sources.iter().flatten().map(String::as_str).collect();
-        let extra: Vec<&str> = weights.names().filter(|name| !used.contains(name) && !is_buffer(name)).collect();
+        let extra: Vec<&str> = weights.names().filter(|name| !used.contains(name) && !is_buffer(name) && !weights.is_scale(name)).collect();
         let unknown: Vec<String> = extra.iter().filter(|name| is_of_layer(name, &naming)).map(|name| format!("`{name}`")).collect();
         if !unknown.is_empty() {
             return Err(TrainerError::model(directory, format!("has tensors of layers that its config.json does not describe: {}", some(&unknown))));

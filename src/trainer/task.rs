@@ -173,7 +173,7 @@ impl Extent {
 }
 
 /// Keys of `config.json` that are no part of the parameters' shapes.
-const NO_SHAPE: [&str; 9] = [
+const NO_SHAPE: [&str; 11] = [
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
     "classifier_dropout",
@@ -183,6 +183,8 @@ const NO_SHAPE: [&str; 9] = [
     "resid_pdrop",
     "embd_pdrop",
     "attn_pdrop",
+    "mlp_dropout",
+    "embedding_dropout",
 ];
 
 /// Whether two models' parameters can be exchanged.
@@ -218,7 +220,10 @@ mod tests {
     fn a_model_of_an_unknown_type_is_refused_with_those_known() {
         let config = serde_json::json!({"model_type": "t5"});
         let problem = read_model(config.as_object().unwrap().clone()).err().unwrap();
-        assert_eq!(problem, "has `model_type` = \"t5\"; known are `bert`, `distilbert`, `gpt2`, `hpsearch-encoder`, `llama`, `qwen2`, `roberta`");
+        assert_eq!(
+            problem,
+            "has `model_type` = \"t5\"; known are `bert`, `distilbert`, `gpt2`, `hpsearch-encoder`, `llama`, `mistral`, `modernbert`, `qwen2`, `qwen3`, `roberta`"
+        );
     }
 
     #[test]

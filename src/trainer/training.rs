@@ -16,6 +16,7 @@ use super::gradients::Gradients;
 use super::layers::DropoutKey;
 use super::optimiser::{Optimiser, Pace, clip_factor};
 use super::parameters::{Values, host};
+use super::profile;
 use super::schedule::RateCourse;
 use super::task::{Extent, Model, Part, same_shape, task};
 use super::tuning::{Tuning, summary};
@@ -57,7 +58,7 @@ pub fn train(job: &Job<'_>, host: &mut dyn Host) -> Result<RunEnd, TrainerError>
         if let Some(what) = run.step()? {
             return Ok(RunEnd::Diverged { step: run.state.global_step + 1, what });
         }
-        run.log(host);
+        run.log(host)?;
         host.at(run.state.global_step, run.course.total);
     }
 }
@@ -103,7 +104,10 @@ impl<'a> Run<'a> {
         checkpoint::sweep(job.directory);
         let mut model = task(arguments.task).model(&arguments.model, data)?;
         let own = match (job.start, &arguments.model.pretrained) {
-            (Start::Fresh, Some(source)) => pretrained::values(Path::new(source), &*model, job.seed, &device, &mut |line| host.log(line))?,
+            (Start::Fresh, Some(source)) => {
+                let directory = pretrained::locate(Path::new(source), &|_, _, _| {})?;
+                pretrained::values(&directory, &*model, job.seed, &device, &mut |line| host.log(line))?
+            }
             (Start::Fresh, None) => model.parameters().fresh(job.seed, &device),
             (Start::Resume(directory) | Start::Clone(directory), _) => {
                 let saved = ModelFiles::load(directory, &device)?;
@@ -193,7 +197,7 @@ impl<'a> Run<'a> {
     }
 
     /// Measures the validation split and notes it in the history.
-    fn evaluate(&mut self, due: Due, host: &mut dyn Host) -> Result<Report, TrainerError> {
+    pub(super) fn evaluate(&mut self, due: Due, host: &mut dyn Host) -> Result<Report, TrainerError> {
         let (arguments, data) = (self.job.arguments, self.job.data);
         let rows = arguments.per_device_eval_batch_size;
         let batch = self.job.rows_at_once.map_or(rows, |at_once| at_once.eval.clamp(1, rows));
@@ -208,6 +212,8 @@ impl<'a> Run<'a> {
             metrics.insert("train_loss".to_owned(), self.state.since_report.take());
             let (busy, steps) = std::mem::take(&mut self.busy);
             metrics.insert("steps_per_second".to_owned(), f64::from(steps) / busy.as_secs_f64());
+            metrics.insert("grad_norm".to_owned(), self.gradient_norm);
+            metrics.insert("weight_norm".to_owned(), self.weight_norm()?);
         }
         let step = self.state.global_step;
         if self.state.best_metric.is_none_or(|best| loss < best) && loss.is_finite() {
@@ -230,7 +236,7 @@ impl<'a> Run<'a> {
     }
 
     /// Writes a checkpoint of this moment, unless this moment has one.
-    fn checkpoint(&mut self, host: &mut dyn Host) -> Result<(), TrainerError> {
+    pub(super) fn checkpoint(&mut self, host: &mut dyn Host) -> Result<(), TrainerError> {
         let step = self.state.global_step;
         let directory = self.job.directory.join(format!("checkpoint-{step}"));
         if self.saved_step == Some(step) && directory.exists() {
@@ -294,11 +300,13 @@ impl<'a> Run<'a> {
         let began = Instant::now();
         let (step, arguments) = (self.state.global_step, self.job.arguments);
         let epoch = self.course.epoch(rows_of);
+        let data = profile::phase("data");
         if self.order.0 != epoch {
             self.order = (epoch, self.course.order(epoch));
         }
         let micro_batches = self.course.micro_batches(rows_of, &self.order.1);
         let step_examples = micro_batches.iter().map(Vec::len).sum();
+        drop(data);
         let weights = self.tuning.step_weight(self.job.data, micro_batches.iter().flatten().copied());
         let mut sum: Option<(Tensor<1>, Gradients)> = None;
         for (number, chosen) in (0..).zip(&micro_batches) {
@@ -311,7 +319,10 @@ impl<'a> Run<'a> {
             });
         }
         let (loss, gradients) = sum.expect("a step has at least one row");
-        let (loss, norm) = gradients.loss_and_norm(loss)?;
+        let (loss, norm) = {
+            let _span = profile::phase("gradient norm");
+            gradients.loss_and_norm(loss)?
+        };
         if let Some((what, value)) = [("loss", loss), ("gradient norm", norm)].into_iter().find(|(_, value)| !value.is_finite()) {
             let place = match self.first_not_finite(&self.values)? {
                 Some(name) => format!("; the parameter `{name}` is not finite any more"),
@@ -324,7 +335,10 @@ impl<'a> Run<'a> {
         self.gradient_norm = norm;
         self.learning_rate = learning_rate;
         let pace = Pace { rate: learning_rate, step: step + 1, clip: clip_factor(norm, arguments.max_grad_norm) };
-        self.optimiser.step(self.model.parameters(), &mut self.values, gradients, pace)?;
+        {
+            let _span = profile::phase("optimiser");
+            self.optimiser.step(self.model.parameters(), &mut self.values, gradients, pace)?;
+        }
         self.state.global_step += 1;
         self.state.epoch = self.course.epochs_done(self.state.global_step);
         self.busy.0 += began.elapsed();
@@ -365,7 +379,7 @@ impl<'a> Run<'a> {
         Ok(None)
     }
 
-    fn log(&mut self, host: &mut dyn Host) {
+    fn log(&mut self, host: &mut dyn Host) -> Result<(), TrainerError> {
         let (step, arguments) = (self.state.global_step, self.job.arguments);
         let due = match arguments.logging_strategy {
             LoggingStrategy::No => false,
@@ -374,15 +388,28 @@ impl<'a> Run<'a> {
         };
         let first = arguments.logging_first_step && step == 1;
         if !(due || first) {
-            return;
+            return Ok(());
         }
-        let loss = self.state.since_log.take();
+        let (loss, weight_norm) = (self.state.since_log.take(), self.weight_norm()?);
         host.log(&format!(
-            "step {step}/{} epoch {:.2} loss {loss:.4} learning_rate {:.3e} grad_norm {:.3}",
+            "step {step}/{} epoch {:.2} loss {loss:.4} learning_rate {:.3e} grad_norm {:.3} weight_norm {weight_norm:.3}",
             self.course.total, self.state.epoch, self.learning_rate, self.gradient_norm
         ));
-        let entries = [("loss", loss), ("learning_rate", self.learning_rate), ("grad_norm", self.gradient_norm), ("epoch", self.state.epoch)];
+        let entries = [
+            ("loss", loss),
+            ("learning_rate", self.learning_rate),
+            ("grad_norm", self.gradient_norm),
+            ("weight_norm", weight_norm),
+            ("epoch", self.state.epoch),
+        ];
         self.remember(&entries.map(|(name, value)| (name.to_owned(), value)).into());
+        Ok(())
+    }
+
+    /// The Euclidean norm of all parameters together.
+    fn weight_norm(&self) -> Result<f64, TrainerError> {
+        let (_, norm) = Gradients::from(self.values.clone()).loss_and_norm(Tensor::zeros([1], &self.device))?;
+        Ok(norm)
     }
 
     fn remember(&mut self, metrics: &BTreeMap<String, f64>) {

@@ -11,6 +11,7 @@ use safetensors::tensor::Dtype;
 use serde::Deserialize;
 
 use super::TrainerError;
+use super::quantization::{self, SCALE};
 
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
@@ -104,6 +105,7 @@ impl Weights {
     pub(super) fn readable(&self, name: &str) -> Result<(), String> {
         match self.tensors.get(name).map(|stored| stored.dtype) {
             Some(Dtype::F32 | Dtype::F16 | Dtype::BF16 | Dtype::F64) => Ok(()),
+            Some(Dtype::I8) if self.scales(name).is_some() => Ok(()),
             Some(other) => Err(format!("{other:?}")),
             None => Err("nothing".to_owned()),
         }
@@ -121,8 +123,25 @@ impl Weights {
             Dtype::F16 => Some(pairs().map(half).collect()),
             #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
             Dtype::F64 => Some(bytes.chunks_exact(8).filter_map(|word| Some(f64::from_le_bytes(word.try_into().ok()?) as f32)).collect()),
+            Dtype::I8 => {
+                let (scales, shape) = self.scales(name)?;
+                quantization::product(bytes, &stored.shape, &self.numbers(&scales)?, shape)
+            }
             _ => None,
         }
+    }
+
+    /// The name and the shape of the scales of a tensor of eight bits.
+    fn scales(&self, name: &str) -> Option<(String, &[usize])> {
+        let [rows, columns] = *self.shape(name)? else { return None };
+        let scales = format!("{name}{SCALE}");
+        let stored = self.tensors.get(&scales).filter(|stored| stored.dtype == Dtype::F32)?;
+        [[rows, 1], [1, columns]].iter().any(|shape| stored.shape == shape).then_some((scales, &*stored.shape))
+    }
+
+    /// Whether a tensor holds the scales of another.
+    pub(super) fn is_scale(&self, name: &str) -> bool {
+        name.strip_suffix(SCALE).is_some_and(|of| self.tensors.get(of).is_some_and(|stored| stored.dtype == Dtype::I8))
     }
 
     fn problem(&self, what: &str) -> TrainerError {

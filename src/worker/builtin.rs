@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 
 use super::{Incoming, say};
-use crate::arguments::{ArgumentProblem, DataArguments, Probe, TrainerArguments};
+use crate::arguments::{ArgumentProblem, DataArguments, Probe, TokenizerSource, TrainerArguments};
 use crate::metric::{Direction, Metrics};
 use crate::study::StepClock;
 use crate::trainer::{self, Clock, Host, HostError, HostVerdict, Milestones, Objective, PreparedData, RunEnd, Sampling, Split, Start, TrainerError};
@@ -55,6 +55,7 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
     match job {
         Job::Train(job) => train(job, incoming),
         Job::Probe { train, probe: what } => probe(train, *what, incoming),
+        Job::Profile { train, steps, trace } => profile(train, *steps, trace, incoming),
         Job::Prepare { arguments, data, cache } => {
             let prepared = prepare(arguments, data, cache)?;
             let trained = trainer::fits(&resolve(arguments)?, &prepared).map_err(|error| chain(&error))?;
@@ -66,14 +67,20 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
                 "max_length": prepared.max_length(), "vocab_size": prepared.vocab_size(), "findings": findings,
             }))
         }
-        Job::Evaluate { checkpoint, arguments, data, cache, device } => {
-            let prepared = prepare(arguments, data, cache)?;
-            if prepared.rows(Split::Test) == 0 {
-                return answer(serde_json::json!({}));
-            }
-            let metrics = trainer::evaluate(checkpoint, &prepared, Split::Test, &device.to_string(), &tell).map_err(|error| chain(&error))?;
+        Job::Evaluate { checkpoint, arguments, data, cache, device, or_validation } => {
+            let prepared = prepare_for(Some(checkpoint), arguments, data, cache)?;
+            let split = match prepared.rows(Split::Test) {
+                0 if *or_validation => Split::Validation,
+                0 => return answer(serde_json::json!({})),
+                _ => Split::Test,
+            };
+            let metrics = trainer::evaluate(checkpoint, &prepared, split, &device.to_string(), &tell).map_err(|error| chain(&error))?;
             let metrics: Metrics = metrics.into_iter().collect();
             answer(serde_json::to_value(metrics).map_err(|error| error.to_string())?)
+        }
+        Job::Quantize { checkpoint, target } => {
+            let [before, after] = trainer::quantize(checkpoint, target).map_err(|error| chain(&error))?;
+            answer(serde_json::json!({ "before": before, "after": after }))
         }
         Job::Predict { directory, texts, device } => {
             let predictions = trainer::predict(directory, texts, &device.to_string(), &tell).map_err(|error| chain(&error))?;
@@ -147,6 +154,15 @@ fn training<'a>(job: &'a TrainJob, arguments: &'a TrainerArguments, data: &'a Pr
     }
 }
 
+fn profile(job: &TrainJob, steps: u32, trace: &Path, incoming: &Receiver<Incoming>) -> Result<End, String> {
+    let (arguments, prepared) = told(job)?;
+    let device = job.trial.device.to_string();
+    let run = training(job, &arguments, &prepared, &device, Start::Fresh);
+    let mut host = Uplink { incoming, metric: &job.trial.metric, leave: Cell::new(false), watched: job.is_watched.then_some(None) };
+    let profile = trainer::profile(&run, steps, trace, &mut host).map_err(|error| chain(&error))?;
+    answer(serde_json::to_value(profile).map_err(|error| error.to_string())?)
+}
+
 fn probe(job: &TrainJob, probe: Probe, incoming: &Receiver<Incoming>) -> Result<End, String> {
     let (arguments, prepared) = told(job)?;
     let device = job.trial.device.to_string();
@@ -158,9 +174,21 @@ fn probe(job: &TrainJob, probe: Probe, incoming: &Receiver<Incoming>) -> Result<
 }
 
 fn prepare(arguments: &Values, data: &Values, cache: &Path) -> Result<PreparedData, String> {
+    prepare_for(None, arguments, data, cache)
+}
+
+/// The data as a `checkpoint` reads it: it has what the directory of the model that it began with had, should that be gone.
+fn prepare_for(checkpoint: Option<&Path>, arguments: &Values, data: &Values, cache: &Path) -> Result<PreparedData, String> {
     let data = DataArguments::resolve(data).map_err(|problems| all("data", &problems))?;
     let arguments = resolve(arguments)?;
-    trainer::prepare(arguments.task, &data, &arguments.tokenizer(), cache, &mut |line| println!("{line}"), &tell).map_err(|error| chain(&error))
+    let tokenizer = match (arguments.tokenizer(), checkpoint) {
+        (TokenizerSource::Pretrained(model), Some(checkpoint)) => {
+            TokenizerSource::Pretrained(trainer::at_hand(&model).unwrap_or_else(|| checkpoint.to_owned()))
+        }
+        (TokenizerSource::Pretrained(model), None) => TokenizerSource::Pretrained(trainer::locate(&model, &tell).map_err(|error| chain(&error))?),
+        (tokenizer @ TokenizerSource::Trained(_), _) => tokenizer,
+    };
+    trainer::prepare(arguments.task, &data, &tokenizer, cache, &mut |line| println!("{line}"), &tell).map_err(|error| chain(&error))
 }
 
 /// Says how far it is.

@@ -28,6 +28,8 @@ mod insight;
 mod layering;
 mod library;
 mod memory;
+#[cfg(feature = "train")]
+mod models;
 mod packing;
 mod pictures;
 mod readers;

@@ -222,6 +222,25 @@ fn a_training_can_be_tried_out_before_it_is_made() {
     assert_done(&rates);
     assert!(text(&rates.stderr).contains("the loss falls fastest at a learning rate of"), "{}", text(&rates.stderr));
 
+    let profile = hpsearch(directory.path(), &["train", "small.toml", "--profile", "3", "--trace", "spans.json"]);
+    assert_done(&profile);
+    let shown = text(&profile.stdout);
+    for name in
+        ["data", "forward", "backward", "gradient norm", "optimiser", "a step", "one evaluation", "one checkpoint", "layer 0", "head and loss"]
+    {
+        assert!(shown.lines().any(|line| line.starts_with(name)), "{name}: {shown}");
+    }
+    let trace: Value = serde_json::from_slice(&fs::read(directory.path().join("spans.json")).unwrap()).unwrap();
+    let events: Vec<&Value> = trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "X").collect();
+    let ends = |event: &Value| event["ts"].as_f64().unwrap() + event["dur"].as_f64().unwrap();
+    let steps: Vec<_> = events.iter().filter(|event| event["cat"] == "step").collect();
+    assert_eq!(steps.len(), 3);
+    for step in &steps {
+        let within = |event: &&&Value| event["ts"].as_f64() >= step["ts"].as_f64() && ends(event) <= ends(step) + 1e-3;
+        let backward = events.iter().filter(within).filter(|event| event["name"] == "layer 0" && event["cat"] == "backward");
+        assert!(backward.count() > 0, "a layer's way back lies within its step");
+    }
+    fs::remove_file(directory.path().join("spans.json")).unwrap();
     let both = hpsearch(directory.path(), &["train", "small.toml", "--find-lr", "--overfit-one-batch"]);
     assert_eq!(both.status.code(), Some(2));
     let left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

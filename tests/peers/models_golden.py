@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 import transformers
 from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassification, BertConfig, DistilBertConfig, GPT2Config, LlamaConfig,
-                          Qwen2Config, RobertaConfig, get_linear_schedule_with_warmup)
+                          MistralConfig, ModernBertConfig, Qwen2Config, Qwen3Config, RobertaConfig, get_linear_schedule_with_warmup)
 
 try:
     from transformers.trainer_pt_utils import get_parameter_names
@@ -38,6 +38,13 @@ CLASSIFIERS = {
                 "single_label_classification", 3),
     "distilbert": (DistilBertConfig(vocab_size=40, dim=16, n_layers=2, n_heads=2, hidden_dim=24, max_position_embeddings=12, dropout=0.0,
                                     attention_dropout=0.0, seq_classif_dropout=0.0), "single_label_classification", 3),
+    # Layers that see two tokens to either side: in texts of eight that matters.
+    "modernbert": (ModernBertConfig(**{**SMALL, "num_hidden_layers": 3}, max_position_embeddings=12, local_attention=4, pad_token_id=0,
+                                    bos_token_id=2, cls_token_id=2, eos_token_id=3, sep_token_id=3, classifier_pooling="mean"),
+                   "single_label_classification", 3),
+    "modernbert-biased": (ModernBertConfig(**SMALL, max_position_embeddings=12, global_attn_every_n_layers=1, pad_token_id=0, bos_token_id=2,
+                                           cls_token_id=2, eos_token_id=3, sep_token_id=3, norm_bias=True, attention_bias=True, mlp_bias=True,
+                                           classifier_bias=True), "single_label_classification", 3),
 }
 ROPE = dict(SMALL, num_key_value_heads=1, max_position_embeddings=32)
 DECODERS = {
@@ -45,6 +52,8 @@ DECODERS = {
                        bos_token_id=0, eos_token_id=0),
     "llama": LlamaConfig(**ROPE, bos_token_id=1, eos_token_id=2, rms_norm_eps=1e-5, tie_word_embeddings=False),
     "qwen2": Qwen2Config(**ROPE, bos_token_id=1, eos_token_id=2, tie_word_embeddings=True),
+    "mistral": MistralConfig(**ROPE, bos_token_id=1, eos_token_id=2, sliding_window=None, head_dim=6, tie_word_embeddings=False),
+    "qwen3": Qwen3Config(**ROPE, bos_token_id=1, eos_token_id=2, head_dim=12, tie_word_embeddings=True),
 }
 
 

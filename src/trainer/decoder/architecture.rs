@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::families::Keys;
 use super::super::families::decoders::{Build, DECODERS, DecoderFamily, find};
+use super::super::quantization;
 use crate::arguments::{Activation, DECODER_TYPES, ModelArguments};
 
 /// A language model's `config.json` and what it says.
@@ -97,6 +98,13 @@ impl Architecture {
         put("tie_word_embeddings", arguments.tie_word_embeddings.unwrap_or(true).into());
         if let Build::Llama { .. } = family.build {
             put("num_key_value_heads", shape.num_kv_heads.into());
+            if keys.head.is_some() {
+                put("head_dim", (shape.hidden_size / shape.num_heads.max(1)).into());
+            }
+            if let Some(key) = keys.sliding {
+                // transformers' default is Mistral 7B's.
+                put(key, Value::Null);
+            }
             put("rope_theta", 10_000.0.into());
             put("initializer_range", 0.02.into());
         }
@@ -131,6 +139,7 @@ impl Architecture {
         config.insert("architectures".to_owned(), json!([self.family.class]));
         config.insert(WINDOW.to_owned(), window.into());
         // What is written is single floats, whatever was read.
+        quantization::forget(config);
         for key in ["torch_dtype", "dtype"] {
             if config.contains_key(key) {
                 config.insert(key.to_owned(), "float32".into());
@@ -158,10 +167,11 @@ impl Shape {
         let (width, heads) = (config.size(keys.width)?, config.size(keys.heads)?);
         let gated = family.build != Build::Gpt;
         let groups = if gated { config.size_or("num_key_value_heads", heads)? } else { heads };
-        let size = match config.get("head_dim").filter(|_| gated) {
-            Some(_) => config.size("head_dim")?,
-            None if width.is_multiple_of(heads) => width / heads,
-            None => return Err(format!("has `{}` = {width}, which `{}` = {heads} does not divide", keys.width, keys.heads)),
+        let size = match (config.get("head_dim").filter(|_| gated), keys.head) {
+            (Some(_), _) => config.size("head_dim")?,
+            (None, Some(size)) => size,
+            (None, None) if width.is_multiple_of(heads) => width / heads,
+            (None, None) => return Err(format!("has `{}` = {width}, which `{}` = {heads} does not divide", keys.width, keys.heads)),
         };
         if !heads.is_multiple_of(groups) {
             return Err(format!("has {heads} heads of queries, which its {groups} of keys do not divide"));
@@ -179,6 +189,7 @@ impl Shape {
             }
         };
         let positions = config.size(keys.positions)?;
+        let positions = keys.sliding.map_or(Ok(positions), |key| config.size_or(key, positions))?.min(positions);
         let vocabulary = config.size("vocab_size")?;
         let end = config.token("eos_token_id")?.unwrap_or(0);
         let start = config.token("bos_token_id")?.unwrap_or(end);

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::super::families::Keys;
-use super::super::families::encoders::{ENCODERS, EncoderFamily, OWN, Order, find};
+use super::super::families::encoders::{Build, ENCODERS, EncoderFamily, OWN, find};
+use super::super::quantization;
 use crate::arguments::{Activation, ModelArguments, Pooling, TaskKind};
 
 /// A classifier's `config.json` and what it says.
@@ -23,6 +24,7 @@ pub(in crate::trainer) struct Shape {
     pub(in crate::trainer) heads: usize,
     pub(in crate::trainer) inner: usize,
     pub(in crate::trainer) activation: Activation,
+    pub(in crate::trainer) embedding_dropout: f64,
     pub(in crate::trainer) dropout: f64,
     pub(in crate::trainer) attention_dropout: f64,
     pub(in crate::trainer) head_dropout: f64,
@@ -42,10 +44,28 @@ pub(in crate::trainer) struct Shape {
     pub(in crate::trainer) task: TaskKind,
     /// The labels in the order of their ids; one without meaning where a number is learnt.
     pub(in crate::trainer) labels: Vec<String>,
+    /// What else there is to say of ModernBERT.
+    pub(in crate::trainer) modern: Option<Modern>,
+}
+
+/// What differs between models of ModernBERT's kind.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::trainer) struct Modern {
+    /// The bases of the speeds at which positions turn, in layers that see whole texts and in those that see what is near.
+    pub(in crate::trainer) thetas: [f64; 2],
+    /// How far layers see that do not see whole texts.
+    pub(in crate::trainer) reach: usize,
+    /// Of each layer, whether it sees only so far.
+    pub(in crate::trainer) near: Vec<bool>,
+    /// Whether norms, attention, the feed-forward part and the head's first map have biases.
+    pub(in crate::trainer) biases: [bool; 4],
 }
 
 /// Added to variances where nothing says otherwise, as in BERT.
 const EPSILON: f64 = 1e-12;
+
+/// The base of the speeds at which positions turn in a model made from nothing, whose texts are short.
+const SCRATCH_THETA: f64 = 10_000.0;
 
 /// Most labels that a `config.json` may have.
 const MOST_LABELS: usize = 1_000_000;
@@ -77,14 +97,29 @@ impl Architecture {
         put("max_position_embeddings", (arguments.max_length.unwrap_or(max_length) + first_position).into());
         put("vocab_size", vocab_size.into());
         put("pad_token_id", keys.padding.into());
-        if family.model_type == OWN {
-            put("pooling", json!(from_scratch.pooling));
-        } else {
+        if family.model_type != OWN {
             put("initializer_range", 0.02.into());
             put(keys.head_dropout, arguments.dropout().into());
         }
-        if keys.dropout != "dropout" {
-            put("layer_norm_eps", EPSILON.into());
+        match family.build {
+            Build::Pre => put("pooling", json!(from_scratch.pooling)),
+            Build::Post => None,
+            Build::Modern => {
+                put("classifier_pooling", json!(from_scratch.pooling));
+                put("embedding_dropout", arguments.dropout().into());
+                // Both spellings: transformers 4 counts, 5 lists.
+                put("global_attn_every_n_layers", 1.into());
+                put("layer_types", json!(vec!["full_attention"; from_scratch.num_layers]));
+                put("global_rope_theta", SCRATCH_THETA.into());
+                // Otherwise those of a vocabulary of fifty thousand.
+                for (key, token) in [("bos_token_id", 2), ("cls_token_id", 2), ("eos_token_id", 3), ("sep_token_id", 3)] {
+                    put(key, token.into());
+                }
+                put("local_rope_theta", SCRATCH_THETA.into())
+            }
+        };
+        if let Some((key, epsilon)) = keys.epsilon {
+            put(key, epsilon.into());
         }
         if let Some((key, count)) = keys.types {
             put(key, count.into());
@@ -131,6 +166,7 @@ impl Architecture {
         let config = &mut self.config;
         config.insert("architectures".to_owned(), json!([self.family.class]));
         // What is written is single floats, whatever was read.
+        quantization::forget(config);
         for key in ["torch_dtype", "dtype"] {
             if config.contains_key(key) {
                 config.insert(key.to_owned(), "float32".into());
@@ -144,6 +180,12 @@ impl Architecture {
             if let Some(given) = given {
                 config.insert(key.to_owned(), given.into());
                 *share = given;
+            }
+        }
+        if let Some(given) = arguments.dropout {
+            self.shape.embedding_dropout = given;
+            if self.family.build == Build::Modern {
+                config.insert("embedding_dropout".to_owned(), given.into());
             }
         }
         if arguments.dropout.is_some() && arguments.classifier_dropout.is_none() && keys.head_dropout_default.is_none() {
@@ -174,7 +216,7 @@ impl Shape {
         if !width.is_multiple_of(heads) {
             return Err(format!("has `{}` = {width}, which `{}` = {heads} does not divide", keys.width, keys.heads));
         }
-        let dropout = config.share_or(keys.dropout, 0.1)?;
+        let dropout = config.share_or(keys.dropout, keys.dropout_default)?;
         let padding = config.token("pad_token_id")?.unwrap_or(keys.padding);
         let first_position = if keys.positions_after_padding { padding as usize + 1 } else { 0 };
         let positions = config.size("max_position_embeddings")?;
@@ -189,20 +231,28 @@ impl Shape {
             Some("single_label_classification") | None => TaskKind::TextClassification,
             Some(other) => return Err(format!("has `problem_type` = \"{other}\", which the trainer does not have")),
         };
-        let pooling = match config.get("pooling").and_then(Value::as_str) {
-            Some("mean") if family.model_type == OWN => Pooling::Mean,
-            _ => Pooling::Cls,
+        let pooling = match family.build {
+            Build::Pre => config.get("pooling"),
+            Build::Modern => config.get("classifier_pooling"),
+            Build::Post => None,
         };
+        let pooling = if pooling.is_some_and(|pooling| pooling == "mean") { Pooling::Mean } else { Pooling::Cls };
+        let layers = config.layers(keys.layers)?;
+        let modern = if family.build == Build::Modern { Some(Modern::read(config, layers)?) } else { None };
+        if modern.is_some() && !(width / heads).is_multiple_of(2) {
+            return Err(format!("has heads of {} numbers, which cannot be rotated in pairs", width / heads));
+        }
         Ok(Self {
-            layers: config.layers(keys.layers)?,
+            embedding_dropout: if modern.is_some() { config.share_or("embedding_dropout", 0.0)? } else { dropout },
             inner: config.size(keys.inner)?,
             activation: config.activation_or(keys.activation, Activation::Gelu)?,
-            attention_dropout: config.share_or(keys.attention_dropout, 0.1)?,
+            attention_dropout: config.share_or(keys.attention_dropout, keys.dropout_default)?,
             head_dropout: config.share_or(keys.head_dropout, keys.head_dropout_default.unwrap_or(dropout))?,
             vocabulary: config.size("vocab_size")?,
             types: keys.types.map_or(Ok(0), |(key, default)| config.size_or(key, default))?,
-            epsilon: config.number_or("layer_norm_eps", EPSILON)?,
-            deviation: if family.order == Order::Post { Some(config.number_or("initializer_range", 0.02)?) } else { None },
+            epsilon: keys.epsilon.map_or(Ok(EPSILON), |(key, default)| config.number_or(key, default))?,
+            deviation: if family.build == Build::Post { Some(config.number_or("initializer_range", 0.02)?) } else { None },
+            layers,
             width,
             heads,
             dropout,
@@ -211,6 +261,45 @@ impl Shape {
             pooling,
             task,
             labels,
+            modern,
+        })
+    }
+}
+
+impl Modern {
+    /// From `layer_types` and `rope_parameters` (transformers 5), or from `global_attn_every_n_layers` and the two `.._rope_theta`.
+    fn read(config: Keys, layers: usize) -> Result<Self, String> {
+        config.only("classifier_activation", &["gelu".into()])?;
+        config.only("rope_scaling", &[])?;
+        let near = match config.get("layer_types").and_then(Value::as_array) {
+            Some(kinds) if kinds.len() == layers => kinds
+                .iter()
+                .map(|kind| match kind.as_str() {
+                    Some("full_attention") => Ok(false),
+                    Some("sliding_attention") => Ok(true),
+                    _ => Err(format!("has layers of the type {kind}, which the trainer does not have")),
+                })
+                .collect::<Result<_, _>>()?,
+            Some(kinds) => return Err(format!("has `layer_types` of {} layers, and {layers} layers", kinds.len())),
+            None => {
+                let every = config.size_or("global_attn_every_n_layers", 3)?;
+                (0..layers).map(|layer| !layer.is_multiple_of(every)).collect()
+            }
+        };
+        let nested = config.get("rope_parameters").and_then(Value::as_object);
+        let theta = |kind: &str, key: &str, default: f64| {
+            let empty = Map::new();
+            let own = Keys(nested.and_then(|nested| nested.get(kind)).and_then(Value::as_object).unwrap_or(&empty));
+            own.only("rope_type", &["default".into()])?;
+            let theta = own.number_or("rope_theta", config.number_or(key, default)?)?;
+            if theta > 0.0 { Ok(theta) } else { Err(format!("has `{key}` = {theta}, which is not above 0")) }
+        };
+        let flag = |key: &str| config.flag_or(key, false);
+        Ok(Self {
+            thetas: [theta("full_attention", "global_rope_theta", 160_000.0)?, theta("sliding_attention", "local_rope_theta", 10_000.0)?],
+            reach: config.size_or("local_attention", 128)? / 2,
+            near,
+            biases: [flag("norm_bias")?, flag("attention_bias")?, flag("mlp_bias")?, flag("classifier_bias")?],
         })
     }
 }

@@ -41,6 +41,10 @@ pub(in crate::trainer) struct ConfigKeys {
     pub(in crate::trainer) dropouts: Option<[&'static str; 2]>,
     /// Whether the output shares the table of words where no key says it.
     pub(in crate::trainer) tied: bool,
+    /// How many tokens back a token sees, where there is a limit: no longer text is read, so that it never shows.
+    pub(in crate::trainer) sliding: Option<&'static str>,
+    /// Width of a head where no key says it; `None`: an equal share of the model's.
+    pub(in crate::trainer) head: Option<usize>,
 }
 
 /// Names of tensors, `.weight` and `.bias` left out; those of a layer follow `layer`, its number and a point.
@@ -53,6 +57,8 @@ pub(in crate::trainer) struct Names {
     pub(in crate::trainer) inputs: &'static [&'static str],
     pub(in crate::trainer) output: &'static str,
     pub(in crate::trainer) attention_norm: &'static str,
+    /// Norms of each head of queries and of keys, where there are any.
+    pub(in crate::trainer) head_norms: Option<[&'static str; 2]>,
     /// The gate, where there is one, and the map beside it.
     pub(in crate::trainer) inner: &'static [&'static str],
     pub(in crate::trainer) outer: &'static str,
@@ -63,7 +69,8 @@ pub(in crate::trainer) struct Names {
 /// The table of the output, where it is not that of the words.
 pub(in crate::trainer) const HEAD: &str = "lm_head.weight";
 
-/// All of them; names as in transformers' `modeling_gpt2.py`, `modeling_llama.py` and `modeling_qwen2.py`.
+/// All of them; names as in transformers' `modeling_gpt2.py`, `modeling_llama.py`, `modeling_qwen2.py`,
+/// `modeling_mistral.py` and `modeling_qwen3.py`.
 pub(in crate::trainer) static DECODERS: &[DecoderFamily] = &[
     DecoderFamily {
         model_type: "gpt2",
@@ -81,6 +88,8 @@ pub(in crate::trainer) static DECODERS: &[DecoderFamily] = &[
             attention_dropout: "attn_pdrop",
             dropouts: Some(["embd_pdrop", "resid_pdrop"]),
             tied: true,
+            sliding: None,
+            head: None,
         },
         names: Names {
             words: "wte",
@@ -89,6 +98,7 @@ pub(in crate::trainer) static DECODERS: &[DecoderFamily] = &[
             inputs: &["attn.c_attn"],
             output: "attn.c_proj",
             attention_norm: "ln_1",
+            head_norms: None,
             inner: &["mlp.c_fc"],
             outer: "mlp.c_proj",
             feed_forward_norm: "ln_2",
@@ -111,6 +121,22 @@ pub(in crate::trainer) static DECODERS: &[DecoderFamily] = &[
         keys: LLAMA_KEYS,
         names: LLAMA_NAMES,
     },
+    DecoderFamily {
+        model_type: "mistral",
+        class: "MistralForCausalLM",
+        prefix: "model.",
+        build: Build::Llama { biased: false },
+        keys: ConfigKeys { sliding: Some("sliding_window"), ..LLAMA_KEYS },
+        names: LLAMA_NAMES,
+    },
+    DecoderFamily {
+        model_type: "qwen3",
+        class: "Qwen3ForCausalLM",
+        prefix: "model.",
+        build: Build::Llama { biased: false },
+        keys: ConfigKeys { head: Some(128), ..LLAMA_KEYS },
+        names: Names { head_norms: Some(["self_attn.q_norm", "self_attn.k_norm"]), ..LLAMA_NAMES },
+    },
 ];
 
 const LLAMA_KEYS: ConfigKeys = ConfigKeys {
@@ -124,6 +150,8 @@ const LLAMA_KEYS: ConfigKeys = ConfigKeys {
     attention_dropout: "attention_dropout",
     dropouts: None,
     tied: false,
+    sliding: None,
+    head: None,
 };
 
 const LLAMA_NAMES: Names = Names {
@@ -133,6 +161,7 @@ const LLAMA_NAMES: Names = Names {
     inputs: &["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
     output: "self_attn.o_proj",
     attention_norm: "input_layernorm",
+    head_norms: None,
     inner: &["mlp.gate_proj", "mlp.up_proj"],
     outer: "mlp.down_proj",
     feed_forward_norm: "post_attention_layernorm",

@@ -9,20 +9,22 @@ pub(in crate::trainer) struct EncoderFamily {
     pub(in crate::trainer) class: &'static str,
     /// What names of tensors below the head begin with; files of models without a head leave it out.
     pub(in crate::trainer) prefix: &'static str,
-    /// Where the norms stand.
-    pub(in crate::trainer) order: Order,
+    pub(in crate::trainer) build: Build,
     pub(in crate::trainer) keys: ConfigKeys,
     pub(in crate::trainer) names: Names,
     pub(in crate::trainer) head: HeadNames,
 }
 
-/// Where a layer's norms stand.
+/// How layers are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::trainer) enum Order {
-    /// Before each part, which adds to what it reads (Xiong et al. 2020); a last norm follows the layers.
+pub(in crate::trainer) enum Build {
+    /// Norms before each part, which adds to what it reads (Xiong et al. 2020); a last norm follows the layers. Learnt positions.
     Pre,
-    /// After each part and what it read (Vaswani et al. 2017); embeddings are normalised too.
+    /// Norms after each part and what it read (Vaswani et al. 2017); embeddings are normalised too. Learnt positions.
     Post,
+    /// As `Pre`, and embeddings are normalised, which the first layer reads as they are. Rotated positions, one map for query, key and value,
+    /// a gated feed-forward part; some layers see only what is near (Warner et al. 2024).
+    Modern,
 }
 
 /// Keys of `config.json`.
@@ -35,6 +37,10 @@ pub(in crate::trainer) struct ConfigKeys {
     pub(in crate::trainer) activation: &'static str,
     pub(in crate::trainer) dropout: &'static str,
     pub(in crate::trainer) attention_dropout: &'static str,
+    /// Shares dropped where no key says it.
+    pub(in crate::trainer) dropout_default: f64,
+    /// What is added to variances, and its default; where there is no key, it is BERT's.
+    pub(in crate::trainer) epsilon: Option<(&'static str, f64)>,
     /// Dropout before the head; absent or null, it is that of the layers.
     pub(in crate::trainer) head_dropout: &'static str,
     /// Share of the head's inputs dropped where no key says it; `None`: as the layers.
@@ -57,9 +63,8 @@ pub(in crate::trainer) struct Names {
     pub(in crate::trainer) types: &'static str,
     pub(in crate::trainer) embedding_norm: &'static str,
     pub(in crate::trainer) layer: &'static str,
-    pub(in crate::trainer) query: &'static str,
-    pub(in crate::trainer) key: &'static str,
-    pub(in crate::trainer) value: &'static str,
+    /// Query, key and value; one name where one map makes all three.
+    pub(in crate::trainer) inputs: &'static [&'static str],
     pub(in crate::trainer) output: &'static str,
     pub(in crate::trainer) attention_norm: &'static str,
     pub(in crate::trainer) inner: &'static str,
@@ -82,6 +87,8 @@ pub(in crate::trainer) struct HeadNames {
 pub(in crate::trainer) struct Dense {
     pub(in crate::trainer) name: &'static str,
     pub(in crate::trainer) bend: Bend,
+    /// A norm after it.
+    pub(in crate::trainer) norm: Option<&'static str>,
     /// Whether there is dropout before it, besides that before the last.
     pub(in crate::trainer) dropped: bool,
 }
@@ -91,18 +98,20 @@ pub(in crate::trainer) struct Dense {
 pub(in crate::trainer) enum Bend {
     Tanh,
     Relu,
+    Gelu,
 }
 
-/// The trainer's own, for training from nothing: pre-norm, and the mean of a text's tokens.
+/// The trainer's own, for training from nothing: pre-norm, and the mean of a text's tokens. transformers does not have it.
 pub(in crate::trainer) const OWN: &str = "hpsearch-encoder";
 
-/// All of them; names as in transformers' `modeling_bert.py`, `modeling_roberta.py` and `modeling_distilbert.py`.
+/// All of them; names as in transformers' `modeling_modernbert.py`, `modeling_bert.py`, `modeling_roberta.py` and
+/// `modeling_distilbert.py`.
 pub(in crate::trainer) static ENCODERS: &[EncoderFamily] = &[
     EncoderFamily {
         model_type: OWN,
         class: "HpsearchEncoderForSequenceClassification",
         prefix: "",
-        order: Order::Pre,
+        build: Build::Pre,
         keys: ConfigKeys { types: None, ..BERT_KEYS },
         names: Names {
             words: "embeddings.word_embeddings",
@@ -110,9 +119,7 @@ pub(in crate::trainer) static ENCODERS: &[EncoderFamily] = &[
             types: "",
             embedding_norm: "",
             layer: "encoder.layer",
-            query: "attention.query",
-            key: "attention.key",
-            value: "attention.value",
+            inputs: &["attention.query", "attention.key", "attention.value"],
             output: "attention.output",
             attention_norm: "attention_norm",
             inner: "feed_forward.inner",
@@ -123,28 +130,59 @@ pub(in crate::trainer) static ENCODERS: &[EncoderFamily] = &[
         head: HeadNames { dense: None, out: "classifier" },
     },
     EncoderFamily {
+        model_type: "modernbert",
+        class: "ModernBertForSequenceClassification",
+        prefix: "model.",
+        build: Build::Modern,
+        keys: ConfigKeys {
+            activation: "hidden_activation",
+            dropout: "mlp_dropout",
+            attention_dropout: "attention_dropout",
+            dropout_default: 0.0,
+            epsilon: Some(("norm_eps", 1e-5)),
+            head_dropout_default: Some(0.0),
+            types: None,
+            ..BERT_KEYS
+        },
+        names: Names {
+            words: "embeddings.tok_embeddings",
+            positions: "",
+            types: "",
+            embedding_norm: "embeddings.norm",
+            layer: "layers",
+            inputs: &["attn.Wqkv"],
+            output: "attn.Wo",
+            attention_norm: "attn_norm",
+            inner: "mlp.Wi",
+            outer: "mlp.Wo",
+            outer_norm: "mlp_norm",
+            last_norm: "final_norm",
+        },
+        head: HeadNames { dense: Some(Dense { name: "head.dense", bend: Bend::Gelu, norm: Some("head.norm"), dropped: false }), out: "classifier" },
+    },
+    EncoderFamily {
         model_type: "bert",
         class: "BertForSequenceClassification",
         prefix: "bert.",
-        order: Order::Post,
+        build: Build::Post,
         keys: BERT_KEYS,
         names: BERT_NAMES,
-        head: HeadNames { dense: Some(Dense { name: "bert.pooler.dense", bend: Bend::Tanh, dropped: false }), out: "classifier" },
+        head: HeadNames { dense: Some(Dense { name: "bert.pooler.dense", bend: Bend::Tanh, norm: None, dropped: false }), out: "classifier" },
     },
     EncoderFamily {
         model_type: "roberta",
         class: "RobertaForSequenceClassification",
         prefix: "roberta.",
-        order: Order::Post,
+        build: Build::Post,
         keys: ConfigKeys { positions_after_padding: true, padding: 1, ..BERT_KEYS },
         names: BERT_NAMES,
-        head: HeadNames { dense: Some(Dense { name: "classifier.dense", bend: Bend::Tanh, dropped: true }), out: "classifier.out_proj" },
+        head: HeadNames { dense: Some(Dense { name: "classifier.dense", bend: Bend::Tanh, norm: None, dropped: true }), out: "classifier.out_proj" },
     },
     EncoderFamily {
         model_type: "distilbert",
         class: "DistilBertForSequenceClassification",
         prefix: "distilbert.",
-        order: Order::Post,
+        build: Build::Post,
         keys: ConfigKeys {
             width: "dim",
             layers: "n_layers",
@@ -153,6 +191,7 @@ pub(in crate::trainer) static ENCODERS: &[EncoderFamily] = &[
             activation: "activation",
             dropout: "dropout",
             attention_dropout: "attention_dropout",
+            epsilon: None,
             head_dropout: "seq_classif_dropout",
             head_dropout_default: Some(0.2),
             attended_dropout: false,
@@ -161,9 +200,7 @@ pub(in crate::trainer) static ENCODERS: &[EncoderFamily] = &[
         },
         names: Names {
             layer: "transformer.layer",
-            query: "attention.q_lin",
-            key: "attention.k_lin",
-            value: "attention.v_lin",
+            inputs: &["attention.q_lin", "attention.k_lin", "attention.v_lin"],
             output: "attention.out_lin",
             attention_norm: "sa_layer_norm",
             inner: "ffn.lin1",
@@ -171,7 +208,7 @@ pub(in crate::trainer) static ENCODERS: &[EncoderFamily] = &[
             outer_norm: "output_layer_norm",
             ..BERT_NAMES
         },
-        head: HeadNames { dense: Some(Dense { name: "pre_classifier", bend: Bend::Relu, dropped: false }), out: "classifier" },
+        head: HeadNames { dense: Some(Dense { name: "pre_classifier", bend: Bend::Relu, norm: None, dropped: false }), out: "classifier" },
     },
 ];
 
@@ -183,6 +220,8 @@ const BERT_KEYS: ConfigKeys = ConfigKeys {
     activation: "hidden_act",
     dropout: "hidden_dropout_prob",
     attention_dropout: "attention_probs_dropout_prob",
+    dropout_default: 0.1,
+    epsilon: Some(("layer_norm_eps", 1e-12)),
     head_dropout: "classifier_dropout",
     head_dropout_default: None,
     attended_dropout: true,
@@ -197,9 +236,7 @@ const BERT_NAMES: Names = Names {
     types: "embeddings.token_type_embeddings",
     embedding_norm: "embeddings.LayerNorm",
     layer: "encoder.layer",
-    query: "attention.self.query",
-    key: "attention.self.key",
-    value: "attention.self.value",
+    inputs: &["attention.self.query", "attention.self.key", "attention.self.value"],
     output: "attention.output.dense",
     attention_norm: "attention.output.LayerNorm",
     inner: "intermediate.dense",

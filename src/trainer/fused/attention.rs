@@ -35,6 +35,24 @@ pub(in crate::trainer) enum Sight {
     Whole,
     /// Itself and those before it.
     Back,
+    /// Those at most so far away, on either side.
+    Near(usize),
+}
+
+impl Sight {
+    /// Whether the token at place `from` of a text sees the one at `to`.
+    pub(in crate::trainer) fn reaches(self, from: usize, to: usize) -> bool {
+        self.range(from, usize::MAX).contains(&to)
+    }
+
+    /// The places that the one at `from` sees in a text of `length` tokens.
+    fn range(self, from: usize, length: usize) -> Range<usize> {
+        match self {
+            Self::Whole => 0..length,
+            Self::Back => 0..from + 1,
+            Self::Near(reach) => from.saturating_sub(reach)..length.min(from.saturating_add(reach).saturating_add(1)),
+        }
+    }
 }
 
 /// Queries that are looked at together where tokens look back: what lies behind the last of them is not computed.
@@ -189,8 +207,9 @@ vectorised! {
     /// Each row becomes the softmax of what its query sees; the rest of what the block sees becomes 0.
     fn softmax(scores: &mut [f32], block: &Block) {
         for (row, scores) in scores.chunks_exact_mut(block.length).enumerate() {
-            let end = if block.sight == Sight::Back { block.start + row + 1 } else { block.seen };
-            let (seen, hidden) = scores[..block.seen].split_at_mut(end);
+            let range = block.sight.range(block.start + row, block.seen);
+            let (before, rest) = scores[..block.seen].split_at_mut(range.start);
+            let (seen, after) = rest.split_at_mut(range.len());
             let top = greatest(seen);
             for score in seen.iter_mut() {
                 *score = exp(*score - top);
@@ -199,7 +218,8 @@ vectorised! {
             for score in seen.iter_mut() {
                 *score *= inverse;
             }
-            hidden.fill(0.0);
+            before.fill(0.0);
+            after.fill(0.0);
         }
     }
 }

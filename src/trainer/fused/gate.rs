@@ -1,6 +1,6 @@
-//! The gated middle of Llama's feed-forward part (Shazeer 2020), forward and backward in one pass each.
+//! The gated middles of feed-forward parts (Shazeer 2020): Llama's in one pass, and those whose one map makes both halves.
 
-use super::curve::logistic;
+use super::curve::{Curve, curved, logistic, sloped};
 use super::lanes::{made, vectorised};
 use super::{Operation, Purpose, Slope};
 
@@ -35,5 +35,55 @@ vectorised! {
             *dgate *= x * (share + gate * share * (1.0 - share));
             *dx *= gate * share;
         }
+    }
+}
+
+/// `curve(a) * b` of rows `[a, b]`, the halves of what one map makes.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::trainer) struct GatedHalves {
+    /// What becomes of each number of the first half.
+    pub(in crate::trainer) curve: Curve,
+    /// Columns of the input: an even number.
+    pub(in crate::trainer) columns: usize,
+}
+
+impl Operation<1> for GatedHalves {
+    type Kept = ();
+
+    fn forward(&self, [x]: [&[f32]; 1], _: Purpose) -> (Vec<f32>, ()) {
+        let [first, second] = self.halves(x);
+        (products(&curved(self.curve, &first), &second), ())
+    }
+
+    fn backward(&self, [x]: [&[f32]; 1], (): (), gradient: &[f32], _: [bool; 1]) -> [Slope; 1] {
+        let [first, second] = self.halves(x);
+        let dfirst = sloped(self.curve, &first, &products(gradient, &second));
+        let dsecond = products(gradient, &curved(self.curve, &first));
+        let half = self.columns / 2;
+        let mut slopes = Vec::with_capacity(x.len());
+        for (first, second) in dfirst.chunks_exact(half).zip(dsecond.chunks_exact(half)) {
+            slopes.extend_from_slice(first);
+            slopes.extend_from_slice(second);
+        }
+        [Slope::New(slopes)]
+    }
+}
+
+impl GatedHalves {
+    /// The first halves of all rows, and the second.
+    fn halves(&self, x: &[f32]) -> [Vec<f32>; 2] {
+        let half = self.columns / 2;
+        let mut halves = [Vec::with_capacity(x.len() / 2), Vec::with_capacity(x.len() / 2)];
+        for row in x.chunks_exact(self.columns) {
+            halves[0].extend_from_slice(&row[..half]);
+            halves[1].extend_from_slice(&row[half..]);
+        }
+        halves
+    }
+}
+
+vectorised! {
+    fn products(a: &[f32], b: &[f32]) -> Vec<f32> {
+        made(a, b, |_, a, b| a * b)
     }
 }

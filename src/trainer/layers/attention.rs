@@ -6,39 +6,14 @@ use burn::tensor::{Device, Tensor, activation};
 
 use super::super::batch::Layout;
 use super::super::fused::{self, Mask, Sight};
-use super::super::parameters::{Parameters, tensor};
-use super::{Linear, Pass, Rows, side_by_side};
-
-/// Self-attention of several heads (Vaswani et al. 2017).
-pub(in super::super) struct Attention {
-    query: Linear,
-    key: Linear,
-    value: Linear,
-    output: Linear,
-    heads: usize,
-    dropout: f64,
-}
-
-impl Attention {
-    /// `names` are those of query, key, value and output.
-    pub(in super::super) fn new(parameters: &mut Parameters, names: &[String; 4], width: usize, heads: usize, dropout: f64) -> Self {
-        let [query, key, value, output] = names.each_ref().map(|name| Linear::new(parameters, name, width, width));
-        Self { query, key, value, output, heads, dropout }
-    }
-
-    /// `residual` plus, with dropout of `rate`, what the tokens `x [tokens, width]` say to each other; a token sees those of its own text.
-    pub(in super::super) fn residual(&self, pass: &Pass, residual: Rows, x: &Rows, layout: &Layout, rate: f64) -> Rows {
-        let all = side_by_side(pass, [&self.query, &self.key, &self.value], x);
-        let mixed = mix(pass, all, layout, self.heads, self.heads, Sight::Whole, self.dropout);
-        self.output.residual(pass, residual, mixed, rate)
-    }
-}
+use super::super::parameters::tensor;
+use super::{Linear, Pass, RmsNorm, Rows, side_by_side};
 
 /// Cosines and sines of the angles by which heads are turned at each token, `size / 2` of each: `[tokens, size]`.
 pub(in super::super) type Angles = Arc<[f32]>;
 
-/// Self-attention of several heads in which a token sees itself and those before it (Radford et al. 2018).
-pub(in super::super) struct CausalAttention {
+/// Self-attention of several heads (Vaswani et al. 2017).
+pub(in super::super) struct Attention {
     pub(in super::super) inputs: Inputs,
     pub(in super::super) output: Linear,
     /// Heads of queries.
@@ -47,6 +22,10 @@ pub(in super::super) struct CausalAttention {
     pub(in super::super) groups: usize,
     /// Width of a head.
     pub(in super::super) size: usize,
+    /// Which tokens of its text a token sees.
+    pub(in super::super) sight: Sight,
+    /// Of each head of queries and of keys, before they are turned (Qwen3).
+    pub(in super::super) norms: Option<[RmsNorm; 2]>,
     pub(in super::super) dropout: f64,
 }
 
@@ -58,14 +37,31 @@ pub(in super::super) enum Inputs {
     Apart([Linear; 3]),
 }
 
+/// How far heads at these places are turned, by the speeds of their pairs: `size / 2` cosines, then as many sines, for each place.
+pub(in super::super) fn angles(speeds: &[f64], places: impl Iterator<Item = usize>) -> Angles {
+    let places: Vec<usize> = places.collect();
+    let farthest = places.iter().max().map_or(0, |place| place + 1);
+    #[expect(clippy::cast_precision_loss, reason = "a place in a text")]
+    let turn = |place: usize| speeds.iter().map(move |speed| place as f64 * speed);
+    #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
+    let row = |place: usize| -> Vec<f32> { turn(place).map(|a| a.cos() as f32).chain(turn(place).map(|a| a.sin() as f32)).collect() };
+    // Many tokens stand at the same place of their texts.
+    let mut rows: Vec<Option<Vec<f32>>> = vec![None; farthest];
+    let mut angles = Vec::with_capacity(places.len() * 2 * speeds.len());
+    for place in places {
+        angles.extend_from_slice(rows[place].get_or_insert_with(|| row(place)));
+    }
+    angles.into()
+}
+
 /// Added to scores of tokens that are not to be seen: its exponential is exactly 0.
 const HIDDEN: f32 = -1e9;
 
-impl CausalAttention {
-    /// `residual` plus, with dropout of `rate`, what the tokens `x [tokens, width]` learn from those before them in their texts.
+impl Attention {
+    /// `residual` plus, with dropout of `rate`, what the tokens `x [tokens, width]` learn from those of their texts that they see.
     pub(in super::super) fn residual(&self, pass: &Pass, residual: Rows, x: &Rows, layout: &Layout, angles: Option<&Angles>, rate: f64) -> Rows {
         let all = self.all(pass, x, angles);
-        let mixed = mix(pass, all, layout, self.heads, self.groups, Sight::Back, self.dropout);
+        let mixed = mix(pass, all, layout, self.heads, self.groups, self.sight, self.dropout);
         self.output.residual(pass, residual, mixed, rate)
     }
 
@@ -79,21 +75,36 @@ impl CausalAttention {
         let (key, value) = cache.add(layer, part(heads, groups), part(heads + groups, groups));
         let seen = key.dims()[2];
         let scores = scores(part(0, heads), shared(key, heads));
-        let scores = if new > 1 { scores + hidden(new, seen, pass.device) } else { scores };
+        let scores = if new > 1 { scores + hidden(Sight::Back, new, seen, pass.device) } else { scores };
         let mixed = activation::softmax(scores, 3).matmul(shared(value, heads)).swap_dims(1, 2).reshape([new, heads * size]);
         self.output.residual(pass, residual, mixed, 0.0)
     }
 
-    /// Each token's queries, keys and values side by side, `[tokens, (heads + 2 groups) size]`, the first two turned by its place.
+    /// Each token's queries, keys and values side by side, `[tokens, (heads + 2 groups) size]`, the first two normalised and turned by its place.
     fn all(&self, pass: &Pass, x: &Rows, angles: Option<&Angles>) -> Rows {
         let all = match &self.inputs {
             Inputs::Joint(map) => map.forward(pass, x.clone()),
             Inputs::Apart([query, key, value]) => side_by_side(pass, [query, key, value], x),
         };
+        let all = match &self.norms {
+            Some(norms) => self.normalised(pass, all, norms),
+            None => all,
+        };
         match angles {
             Some(angles) => self.turned(pass, all, angles),
             None => all,
         }
+    }
+
+    /// Each head of queries and of keys normalised by itself.
+    fn normalised(&self, pass: &Pass, all: Rows, [queries, keys]: &[RmsNorm; 2]) -> Rows {
+        let (tokens, size) = (all.dims()[0], self.size);
+        let part = |first: usize, count: usize| all.clone().narrow(1, first * size, count * size);
+        let heads = |norm: &RmsNorm, first: usize, count: usize| {
+            norm.forward(pass, part(first, count).reshape([tokens * count, size])).reshape([tokens, count * size])
+        };
+        let (queries, keys) = (heads(queries, 0, self.heads), heads(keys, self.heads, self.groups));
+        Tensor::cat(vec![queries, keys, part(self.heads + self.groups, self.groups)], 1)
     }
 
     /// Heads of queries and keys turned; number `i` of a head's first half and number `i` of its second are one point (Su et al. 2021).
@@ -147,7 +158,7 @@ fn mix_padded(pass: &Pass, all: &Rows, layout: &Layout, [heads, groups, size]: [
         Some(padding) => scores + padding.mask.clone(),
         None => scores,
     };
-    let scores = if sight == Sight::Back { scores + hidden(length, length, pass.device) } else { scores };
+    let scores = if sight == Sight::Whole { scores } else { scores + hidden(sight, length, length, pass.device) };
     let shares = activation::softmax(scores, 3);
     let shares = match dropout {
         Some(mask) => pass.masked(shares, mask),
@@ -173,9 +184,9 @@ fn scores(query: Tensor<4>, key: Tensor<4>) -> Tensor<4> {
     query.matmul(key.swap_dims(2, 3)) / root
 }
 
-/// What is added to the scores of the last `new` of `seen` tokens, so that none sees those after it: `[1, 1, new, seen]`.
-fn hidden(new: usize, seen: usize, device: &Device) -> Tensor<4> {
-    let row = |query: usize| (0..seen).map(move |key| if key > seen - new + query { HIDDEN } else { 0.0 });
+/// What is added to the scores of the last `new` of `seen` tokens, so that each sees only what it shall: `[1, 1, new, seen]`.
+fn hidden(sight: Sight, new: usize, seen: usize, device: &Device) -> Tensor<4> {
+    let row = |query: usize| (0..seen).map(move |key| if sight.reaches(seen - new + query, key) { 0.0 } else { HIDDEN });
     tensor((0..new).flat_map(row).collect(), [1, 1, new, seen], device)
 }
 

@@ -209,5 +209,7 @@ classifiers! {
     bert_for_several_labels_is_transformers: "bert-multi-label",
     bert_for_regression_is_transformers: "bert-regression",
     roberta_is_transformers: "roberta",
-    distilbert_is_transformers: "distilbert"
+    distilbert_is_transformers: "distilbert",
+    modernbert_with_near_and_far_layers_is_transformers: "modernbert",
+    modernbert_with_biases_and_its_first_token_is_transformers: "modernbert-biased"
 }

@@ -112,3 +112,15 @@ fn qwen2_with_its_biases_and_tied_embeddings_is_transformers() {
     is_transformers("qwen2");
     writes_what_transformers_writes("qwen2");
 }
+
+#[test]
+fn mistral_with_heads_of_their_own_width_is_transformers() {
+    is_transformers("mistral");
+    writes_what_transformers_writes("mistral");
+}
+
+#[test]
+fn qwen3_with_norms_of_heads_is_transformers() {
+    is_transformers("qwen3");
+    writes_what_transformers_writes("qwen3");
+}

@@ -155,7 +155,20 @@ fn a_verse_is_learnt_measured_and_recited() {
     assert_eq!(train(&job, &mut runner).unwrap(), RunEnd::Finished);
     let (_, last) = runner.reports.last().unwrap();
     let names: Vec<&str> = last.keys().map(String::as_str).collect();
-    assert_eq!(names, ["epoch", "eval_bits_per_byte", "eval_loss", "eval_perplexity", "learning_rate", "steps_per_second", "train_loss"]);
+    assert_eq!(
+        names,
+        [
+            "epoch",
+            "eval_bits_per_byte",
+            "eval_loss",
+            "eval_perplexity",
+            "grad_norm",
+            "learning_rate",
+            "steps_per_second",
+            "train_loss",
+            "weight_norm"
+        ]
+    );
     // Untrained it is 3.3; what is left is which number comes next, of which windows of twelve letters know nothing.
     assert!(last["eval_loss"] < 0.9, "{last:?}");
     let (_, checkpoint) = runner.checkpoints.last().unwrap();

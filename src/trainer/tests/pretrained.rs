@@ -224,7 +224,11 @@ fn a_truncated_or_hostile_file_is_refused_before_memory_is_taken() {
 fn what_does_not_fit_the_data_is_said_before_training() {
     let study = Study::new();
     study.edit_config(|config| config["model_type"] = json!("t5"));
-    assert!(study.problem().contains("`model_type` = \"t5\"; encoders known here are `hpsearch-encoder`, `bert`"), "{}", study.problem());
+    assert!(
+        study.problem().contains("`model_type` = \"t5\"; encoders known here are `hpsearch-encoder`, `modernbert`, `bert`"),
+        "{}",
+        study.problem()
+    );
 
     let study = Study::new();
     let problem = study.prepare(json!({"max_length": 13})).unwrap_err().to_string();

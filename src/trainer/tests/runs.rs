@@ -1,5 +1,6 @@
 //! What a training run reports, and that interruptions leave no trace in it.
 
+use super::super::weights::Weights;
 use super::*;
 
 /// The reports without what a clock measured.
@@ -23,10 +24,17 @@ fn a_run_reports_checkpoints_evaluates_and_predicts() {
     assert_eq!(runner.reports.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [1, 2, 3]);
     let (_, last) = runner.reports.last().unwrap();
     let names: Vec<&str> = last.keys().map(String::as_str).collect();
-    assert_eq!(names, ["epoch", "eval_accuracy", "eval_loss", "eval_macro_f1", "learning_rate", "steps_per_second", "train_loss"]);
+    assert_eq!(
+        names,
+        ["epoch", "eval_accuracy", "eval_loss", "eval_macro_f1", "grad_norm", "learning_rate", "steps_per_second", "train_loss", "weight_norm"]
+    );
     assert_eq!(last["epoch"], 3.0);
 
     let (_, checkpoint) = runner.checkpoints.last().unwrap();
+    let weights = Weights::open(checkpoint).unwrap();
+    let squares = |name: &str| weights.numbers(name).unwrap().iter().map(|number| f64::from(*number).powi(2)).sum::<f64>();
+    let norm = weights.names().map(squares).sum::<f64>().sqrt();
+    assert!((last["weight_norm"] / norm - 1.0).abs() < 1e-5 && last["grad_norm"] > 0.0, "{last:?} {norm}");
     assert_eq!(checkpoint, &directory.join("checkpoint-36"));
     let measured = evaluate(checkpoint, &fixture.data, Split::Validation, "cpu", &|_, _, _| {}).unwrap();
     for name in ["eval_accuracy", "eval_loss", "eval_macro_f1"] {
