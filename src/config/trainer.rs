@@ -114,7 +114,7 @@ fn check_directories(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
     let directories = choices.iter().filter_map(|choice| choice.to_json().as_str().map(str::to_owned));
     if let Some(wrong) = directories.into_iter().find(|model| {
         let is_directory = Path::new(model).is_absolute() && Path::new(model).is_dir();
-        !is_directory && !(cfg!(feature = "hub") && is_of_hub(model))
+        !(is_directory || cfg!(feature = "hub") && is_of_hub(model))
     }) {
         let problem = Diagnostic::error(parameter.range, format!("`{}`: `{wrong}` is no directory", parameter.dimension.name));
         let problem = problem.help("give each model's directory by its whole path, beginning with /");

@@ -7,7 +7,7 @@ use super::families::Keys;
 use super::pace::{bytes as bytes_of, portions};
 use super::preparation::{PARSE, Sources, TOKENISE, clean, normalized};
 use super::prepared::{Description, Split, Stream, TokenRows};
-use super::spelling::{END, encode, encode_telling, train_tokenizer, unknown};
+use super::spelling::{END, about, encode, encode_telling, train_tokenizer, unknown};
 use super::splits::hold_out;
 use super::{DataProblem, Finding, TrainerError, pretrained};
 use crate::arguments::TokenizerSource;
@@ -34,7 +34,7 @@ pub(super) fn prepare(sources: &Sources, draft: &Draft) -> Result<Description, T
     sources.pace.stage("reading the texts", sources.bytes * PARSE);
     let Corpus { splits, form } = read(sources, &mut findings)?;
     let texts = splits.each_ref().map(|split| split.iter().map(String::as_str).collect::<Vec<_>>());
-    let source = source(sources, &texts[0])?;
+    let source = source(sources, &texts[0], draft)?;
     let tokenizer = &source.tokenizer;
     sources.pace.stage("tokenising the texts", sources.bytes * TOKENISE);
     let (mut done, all) = (0, texts.iter().map(|texts| bytes_of(texts)).sum());
@@ -94,10 +94,11 @@ struct Source {
 }
 
 /// The tokenizer that is asked for: trained on the training texts, or a pretrained model's with the tokens that its `config.json` names.
-fn source(sources: &Sources, texts: &[&str]) -> Result<Source, TrainerError> {
+fn source(sources: &Sources, texts: &[&str], draft: &Draft) -> Result<Source, TrainerError> {
     match sources.tokenizer {
         TokenizerSource::Trained(arguments) => {
             let tokenizer = train_tokenizer(texts, arguments, &sources.pace)?;
+            draft.write("tokenizer_config.json", &about(&tokenizer))?;
             Ok(Source { word: arguments.kind.word(), unknown: unknown(&tokenizer), end: END, start: None, tokenizer })
         }
         TokenizerSource::Pretrained(directory) => {

@@ -41,7 +41,7 @@ pub fn quantize(checkpoint: &Path, target: &Path) -> Result<[u64; 2], TrainerErr
         match parameter.role {
             Role::Weight | Role::Table => tensors.extend(channels(entry, Axis::Rows)),
             Role::Kernel { .. } => tensors.extend(channels(entry, Axis::Columns)),
-            Role::Bias | Role::Scale => tensors.push((Dtype::F32, entry)),
+            Role::Bias | Role::Scale | Role::Down | Role::Up => tensors.push((Dtype::F32, entry)),
         }
     }
     let after: usize = tensors.iter().map(|(_, (_, _, bytes))| bytes.len()).sum();

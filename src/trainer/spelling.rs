@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use serde_json::json;
 use tokenizers::decoders::fuse::Fuse;
 use tokenizers::models::bpe::{BPE, BpeTrainer, Vocab};
 use tokenizers::normalizers::utils::Lowercase;
@@ -56,6 +57,18 @@ pub(super) fn train_tokenizer(texts: &[&str], arguments: &TokenizerArguments, pa
     special.extend((arguments.kind == TokenizerKind::Chars).then(|| AddedToken::from(UNKNOWN, true)));
     tokenizer.add_special_tokens(special).map_err(TrainerError::tokenizer)?;
     Ok(tokenizer)
+}
+
+/// What other tools ask for beside `tokenizer.json`: without it, transformers takes GPT-2's way of cutting texts for this one's.
+pub(super) fn about(tokenizer: &Tokenizer) -> Vec<u8> {
+    let mut config = json!({
+        "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": END_OF_TEXT, "eos_token": END_OF_TEXT,
+        "clean_up_tokenization_spaces": false, "model_input_names": ["input_ids", "attention_mask"],
+    });
+    if unknown(tokenizer).is_some() {
+        config["unk_token"] = UNKNOWN.into();
+    }
+    format!("{config:#}\n").into_bytes()
 }
 
 /// The id of what stands for unknown characters, if the tokenizer has it.
