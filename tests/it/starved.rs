@@ -62,18 +62,19 @@ fn site(rows: usize, accumulation: usize, more: &str) -> Site {
 
 /// Runs the study with at most so many KiB of address space for each process.
 fn run_within(site: &Site, kib: u64) -> Ended {
-    let words = format!("ulimit -v {kib}; exec \"$0\" run study.toml --plain");
-    start(site, Path::new("sh"), &["-c", &words, env!("CARGO_BIN_EXE_hpsearch")]).end()
+    start_within(site, kib).end()
 }
 
-fn start(site: &Site, program: &Path, arguments: &[&str]) -> Running {
+fn start_within(site: &Site, kib: u64) -> Running {
+    let words = format!("ulimit -v {kib}; exec \"$0\" run study.toml --plain");
     // The C library reserves address space for each thread's heap otherwise, which says nothing of what is used.
-    site.start_with(program, arguments, &[("MALLOC_ARENA_MAX", "1")])
+    site.start_with(Path::new("sh"), &["-c", &words, env!("CARGO_BIN_EXE_hpsearch")], &[("MALLOC_ARENA_MAX", "1")])
 }
 
 /// Runs the study and tells the most KiB of address space that a process of its trial had.
 fn measured(site: &Site) -> u64 {
-    let mut running = start(site, Path::new(env!("CARGO_BIN_EXE_hpsearch")), &["run", "study.toml", "--plain"]);
+    // Less than the gigabyte of addresses that a worker's heap takes at once where it gets them: here it grows as it is needed.
+    let mut running = start_within(site, 1_000_000);
     let mut peak = 0;
     while !running.has_ended() {
         for pid in processes::children(running.child.id()) {
