@@ -2,6 +2,7 @@
 
 mod bundle;
 mod card;
+mod custom_code;
 pub mod recipe;
 
 use std::path::{Path, PathBuf};

@@ -194,7 +194,7 @@ fn a_pretrained_model_says_its_own_shape_and_tokenizer() {
 #[test]
 fn a_model_of_another_kind_than_the_task_needs_is_refused_with_those_that_fit() {
     let problem = |values: Value| TrainerArguments::resolve(&map(values)).unwrap_err()[0].to_string();
-    assert!(problem(json!({"model.model_type": "gpt2"})).contains("it takes \"hpsearch-encoder\", \"bert\""));
+    assert!(problem(json!({"model.model_type": "gpt2"})).contains("it takes \"hpsearch-encoder\", \"modernbert\", \"bert\""));
     assert!(problem(json!({"model.model_type": "bert", "model.pooling": "mean"})).contains("by their first token"));
     assert!(problem(json!({"task": "text-regression", "label_smoothing_factor": 0.1})).contains("means nothing to `text-regression`"));
 }

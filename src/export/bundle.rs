@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::card::card;
-use super::{ExportError, Exported};
+use super::{ExportError, Exported, custom_code};
 
 /// What tells an export from any other directory.
 const MARK: &str = "best.toml";
@@ -51,6 +51,7 @@ fn fill(exported: &Exported<'_>, draft: &Path, told: Told<'_>) -> Result<(), Exp
     if let Some(checkpoint) = exported.checkpoint {
         let mut copying = Copying { done: 0, of: size(checkpoint), told };
         copying.checkpoint(checkpoint, draft)?;
+        custom_code::add(draft)?;
     }
     save(&draft.join(MARK), exported.recipe.to_text()?.as_bytes())?;
     let mut metrics = serde_json::json!({
@@ -146,7 +147,7 @@ impl Copying<'_> {
     }
 }
 
-fn save(path: &Path, bytes: &[u8]) -> Result<(), ExportError> {
+pub(super) fn save(path: &Path, bytes: &[u8]) -> Result<(), ExportError> {
     let mut file = File::create(path).map_err(ExportError::io("write", path))?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(ExportError::io("write", path))
 }

@@ -42,8 +42,17 @@ struct Budget {
     sizes: Vec<usize>,
     /// Micro-batches of a step.
     together: usize,
-    /// Most rows that are computed at once.
-    at_once: usize,
+    /// The share of a micro-batch that is computed at once: so many rows of so many.
+    at_once: (usize, usize),
+}
+
+impl Budget {
+    /// A micro-batch in parts that are computed at once. A budget of tokens allows more rows than any micro-batch of real texts has:
+    /// half of the rows at once is half of each micro-batch.
+    fn parts<'a>(&self, rows: &'a [usize]) -> std::slice::Chunks<'a, usize> {
+        let (at_once, usual) = self.at_once;
+        rows.chunks((rows.len() * at_once).div_ceil(usual).max(1))
+    }
 }
 
 /// The rows of an epoch in the order in which they are seen.
@@ -113,7 +122,7 @@ impl Course {
         if let Some(budget) = &self.budget {
             let first = index(within) * budget.together;
             let ends = &order.ends[first..(first + budget.together + 1).min(order.ends.len())];
-            return ends.windows(2).flat_map(|ends| order.rows[ends[0]..ends[1]].chunks(budget.at_once)).map(<[usize]>::to_vec).collect();
+            return ends.windows(2).flat_map(|ends| budget.parts(&order.rows[ends[0]..ends[1]])).map(<[usize]>::to_vec).collect();
         }
         let (first, last) = (index(within * self.group), index(((within + 1) * self.group).min(self.rows)));
         order.rows[first..last].chunks(index(self.micro)).map(<[usize]>::to_vec).collect()
@@ -136,7 +145,8 @@ impl Course {
         sizes.push(rows);
         let together = arguments.gradient_accumulation_steps;
         let steps_per_epoch = sizes.len().div_ceil(together) as u64;
-        let budget = Budget { lengths, sizes, together, at_once: rows_at_once.unwrap_or(usize::MAX).max(1) };
+        let usual = arguments.per_device_train_batch_size;
+        let budget = Budget { lengths, sizes, together, at_once: (rows_at_once.unwrap_or(usual).clamp(1, usual), usual) };
         Self { steps_per_epoch, total: total(arguments, steps_per_epoch), budget: Some(budget), ..self }
     }
 
@@ -390,9 +400,11 @@ mod tests {
                     let longest = batch.iter().map(|row| lengths[*row]).max().unwrap();
                     assert!(batch.len() * longest <= 200 || batch == &[77], "{batch:?}");
                 }
-                // Fewer rows at once are the same step.
-                let few = course(Some(2), Clock::Step);
-                assert_eq!(few.micro_batches(before, &few.order(epoch)).concat(), batches.concat());
+                // Fewer rows at once are the same step: half of the 200 that the budget allows are half of each micro-batch.
+                let few = course(Some(100), Clock::Step).micro_batches(before, &order);
+                assert_eq!(few.concat(), batches.concat());
+                assert_eq!(few.iter().map(Vec::len).max(), batches.iter().map(|batch| batch.len().div_ceil(2)).max());
+                assert!(course(Some(1), Clock::Step).micro_batches(before, &order).iter().all(|rows| rows.len() == 1));
                 rows.extend(batches.concat());
                 assert_eq!(whole.clock(before + 1), epoch * 500 + rows.len() as u64);
             }

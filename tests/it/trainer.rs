@@ -85,6 +85,12 @@ fn the_best_trial_is_exported_predicts_and_can_be_trained_again_to_the_same_valu
     for file in ["model.safetensors", "config.json", "tokenizer.json", "best.toml", "metrics.json", "README.md"] {
         assert!(directory.join("model").join(file).is_file(), "{file}");
     }
+    // What transformers needs to load an architecture that is not one of its own.
+    let config: serde_json::Value = serde_json::from_slice(&fs::read(directory.join("model/config.json")).unwrap()).unwrap();
+    let class = config["auto_map"]["AutoModelForSequenceClassification"].as_str().unwrap();
+    let (module, class) = class.split_once('.').unwrap();
+    let code = fs::read_to_string(directory.join("model").join(format!("{module}.py"))).unwrap();
+    assert!(code.contains(&format!("class {class}(")), "{class}");
     let predicted = hpsearch(directory, &["predict", "model", "the bus never came and the tram was full"]);
     assert_done(&predicted);
     assert!(text(&predicted.stdout).contains("transit") || !predicted.stdout.is_empty());

@@ -247,7 +247,7 @@ fn a_device_is_paused_and_used_again_and_the_budget_raised_from_the_screens() {
     terminal.wait_for_text("1/4 trials");
     terminal.press("5");
     terminal.wait_for_text("p pause device");
-    terminal.wait_for_text("1 trial");
+    terminal.wait_for_text("slot 0");
     terminal.press("p");
     terminal.wait_for_text("asked for cpu to be paused");
     let pending = |scene: &Scene| scene.store.pending_requests(study).unwrap();

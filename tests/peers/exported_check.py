@@ -16,7 +16,7 @@ torch.set_num_threads(1)
 
 
 def classifier(program, directory, texts):
-    model, tokenizer = AutoModelForSequenceClassification.from_pretrained(directory).eval(), AutoTokenizer.from_pretrained(directory)
+    model, tokenizer = AutoModelForSequenceClassification.from_pretrained(directory, trust_remote_code=True).eval(), AutoTokenizer.from_pretrained(directory)
     said = subprocess.run([program, "predict", directory, "--json", "--top-k", "1000", *texts], capture_output=True, text=True, check=True)
     worst = 0.0
     for text, own in zip(texts, json.loads(said.stdout)["predictions"]):
@@ -47,8 +47,8 @@ def writer(program, directory, texts):
 
 def main():
     program, directory, *texts = sys.argv[1:]
-    kind = writer if "CausalLM" in str(AutoConfig.from_pretrained(directory).architectures) or "LMHead" in str(
-        AutoConfig.from_pretrained(directory).architectures) else classifier
+    kind = writer if "CausalLM" in str(AutoConfig.from_pretrained(directory, trust_remote_code=True).architectures) or "LMHead" in str(
+        AutoConfig.from_pretrained(directory, trust_remote_code=True).architectures) else classifier
     same = kind(program, directory, texts)
     print("the same" if same else "NOT the same")
     sys.exit(0 if same else 1)

@@ -98,7 +98,7 @@ learning_rate = [3e-3]
 
 def loss_of_texts(directory, work, _):
     """The mean cross-entropy of the test rows, in batches with padding."""
-    model, tokenizer = AutoModelForSequenceClassification.from_pretrained(directory).eval(), AutoTokenizer.from_pretrained(directory)
+    model, tokenizer = AutoModelForSequenceClassification.from_pretrained(directory, trust_remote_code=True).eval(), AutoTokenizer.from_pretrained(directory)
     test, losses = rows("test.csv"), []
     for start in range(0, len(test), 16):
         part = test[start:start + 16]
