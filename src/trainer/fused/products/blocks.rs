@@ -147,7 +147,9 @@ unsafe fn read_left<const TALL: usize>(
             if tall == TALL && place.row == 1 {
                 to.cast::<[f32; TALL]>().write(from.cast::<[f32; TALL]>().read());
             } else {
-                (0..tall).for_each(|row| to.add(row).write(from.add(row * place.row).read()));
+                for row in 0..tall {
+                    to.add(row).write(from.add(row * place.row).read());
+                }
             }
         }
         (kernels.tall, strip, 1)

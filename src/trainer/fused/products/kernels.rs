@@ -47,7 +47,7 @@ macro_rules! tile {
                 // Packed columns lie side by side.
                 let apart = if INNER == 1 { apart } else { 1 };
                 // A pointer for three rows: the processor's addresses reach two more from it.
-                let mut rows: [*const f32; 4] = std::array::from_fn(|third| left.wrapping_add(3 * third * apart));
+                let mut rows = [left, left.wrapping_add(3 * apart), left.wrapping_add(6 * apart), left.wrapping_add(9 * apart)];
                 let mut right = right;
                 for _ in 0..inner {
                     let (first, second) = ($load(right), $load(right.add($lanes)));
@@ -56,7 +56,8 @@ macro_rules! tile {
                         sums[row][0] = $fma(number, first, sums[row][0]);
                         sums[row][1] = $fma(number, second, sums[row][1]);
                     }
-                    rows = rows.map(|row| row.wrapping_add(INNER));
+                    // Written out: a closure is compiled for this processor, what calls it in the library is not, and nothing is inlined.
+                    rows = [rows[0].wrapping_add(INNER), rows[1].wrapping_add(INNER), rows[2].wrapping_add(INNER), rows[3].wrapping_add(INNER)];
                     right = right.add(2 * $lanes);
                 }
                 let scale = $spread(to.scale);
