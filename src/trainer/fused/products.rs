@@ -212,10 +212,6 @@ const PARALLEL: usize = 192 * 192 * 192;
 /// Products of fewer rows are not worth packing the right factor.
 const FEW: usize = 4;
 
-/// Products of fewer inner numbers or columns write and pack more than they multiply: with heads of 8 numbers (the quickstart) a step took
-/// 2.2 times as long as with the crate.
-const NARROW: usize = 32;
-
 /// # Safety
 /// Each matrix lies in memory that is the caller's, the output overlaps neither factor, and is initialised if the product is added to it. With
 /// something to finish, rows of the output are one number after another, and the room beside them is null or as large as the output.
@@ -254,7 +250,7 @@ type Loops = unsafe fn(&Product<'_>);
 /// The loops of this room that the processor can run, where they are quicker than the crate's.
 #[cfg(target_arch = "x86_64")]
 fn own_loops(product: &Product<'_>) -> Option<Loops> {
-    if product.sizes[0] <= FEW || product.output.1.column != 1 || !are_quicker(product.sizes) {
+    if product.sizes[0] <= FEW || product.output.1.column != 1 || !are_quicker() {
         return None;
     }
     match widest() {
@@ -266,12 +262,12 @@ fn own_loops(product: &Product<'_>) -> Option<Loops> {
 
 /// Whether loops of this crate are quicker than the other's: not where they are not optimised, which takes fifty times as long.
 #[cfg(target_arch = "x86_64")]
-fn are_quicker([_, inner, columns]: [usize; 3]) -> bool {
+fn are_quicker() -> bool {
     #[cfg(test)]
     if let Some(asked) = OWN.get() {
         return asked;
     }
-    inner >= NARROW && columns >= NARROW && !cfg!(debug_assertions)
+    !cfg!(debug_assertions)
 }
 
 #[cfg(test)]
