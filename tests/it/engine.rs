@@ -282,6 +282,38 @@ fn a_finished_study_goes_on_when_its_budget_is_raised_and_rests_when_it_is_not()
 }
 
 #[test]
+fn a_space_that_changes_between_two_runs_leaves_what_was_and_holds_for_what_comes() {
+    let mut dimensions = space().dimensions().to_vec();
+    dimensions[0].distribution = Distribution::float(1e-3, 0.1, Scale::Log, None).unwrap();
+    dimensions[3].distribution = Distribution::int(3, 8, Scale::Linear, 1).unwrap();
+    let moved = Space::new(dimensions).unwrap();
+    let mut ran = (0, 0);
+    for (sampler, pruner) in policies() {
+        let mut simulation = Simulation::new(spec(14, sampler, pruner), 2, 9, loss);
+        let whole = simulation.run(&[]).unwrap();
+        simulation.spec.space = moved.clone();
+        for prefix in (0..whole.turns.len()).step_by(7) {
+            let journal = &whole.turns[..prefix];
+            let proposed = journal.iter().flat_map(|turn| &turn.events).filter(|event| matches!(event, Event::TrialCreated { .. })).count();
+            let changed = simulation.run(journal).unwrap();
+            assert_sound(&changed, &simulation);
+            assert_eq!(changed.view.counts.complete + changed.view.counts.pruned, 14, "{sampler} after {prefix} turns");
+            for (number, trial) in changed.view.trials.iter().enumerate() {
+                let value = |name: &str| trial.params.get(name).unwrap().as_number().unwrap();
+                if number < proposed {
+                    assert_eq!(trial.params, whole.view.trials[number].params);
+                    ran.0 += 1;
+                } else {
+                    assert!((1e-3..=0.1).contains(&value("rate")) && (3.0..=8.0).contains(&value("layers")), "{sampler}: {}", trial.params);
+                    ran.1 += 1;
+                }
+            }
+        }
+    }
+    assert!(ran.0 > 100 && ran.1 > 100, "{ran:?}");
+}
+
+#[test]
 fn a_reached_target_ends_the_study_and_stays_reached() {
     let mut simulation = Simulation::new(spec(100, "random", PolicySpec::named("none")), 2, 9, loss);
     simulation.spec.budget.target = Some(0.3);
