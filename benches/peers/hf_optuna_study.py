@@ -11,6 +11,8 @@ SPACE below; `study.py` beside this file runs the same study with hpsearch on th
     .venv/bin/python hf_optuna_study.py --model DIR --train banking77/train.csv --test banking77/test.csv \
         --trials 6 --epochs 3 --rows 2000 --threads 2
 
+`--fixed '{"learning_rate": 5e-4, "per_device_train_batch_size": 32}' --trials 1` trains one configuration instead.
+
 `--model` is a directory with config.json, model.safetensors and tokenizer.json.
 `--pruner asha` uses Optuna's SuccessiveHalvingPruner, reporting once per epoch.
 """
@@ -33,6 +35,8 @@ def split(a):
     train = read(a.train, a.text_column, a.label_column)
     test = read(a.test, a.text_column, a.label_column)
     labels = sorted({l for _, l in train + test})
+    if a.validation:
+        return train, read(a.validation, a.text_column, a.label_column), test, labels
     random.Random(a.seed).shuffle(train)
     if a.rows:
         train = train[: a.rows]
@@ -49,6 +53,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--model", required=True)
     p.add_argument("--train", required=True)
+    p.add_argument("--validation", help="else a tenth of the training rows")
     p.add_argument("--test", required=True)
     p.add_argument("--text-column", default="text")
     p.add_argument("--label-column", default="category")
@@ -57,7 +62,9 @@ def main():
     p.add_argument("--epochs", type=int, default=3)
     p.add_argument("--max-length", type=int, default=64)
     p.add_argument("--threads", type=int, default=2)
-    p.add_argument("--sampler", choices=["tpe", "random", "fixed"], default="tpe")
+    p.add_argument("--sampler", choices=["tpe", "random"], default="tpe")
+    p.add_argument("--fixed", type=json.loads, help="arguments as JSON instead of sampled ones, classifier_dropout among them")
+    p.add_argument("--scheduler", default="linear", help="lr_scheduler_type")
     p.add_argument("--pruner", choices=["none", "asha"], default="none")
     p.add_argument("--group-by-length", action="store_true")
     p.add_argument("--bf16", action="store_true")
@@ -101,13 +108,13 @@ def main():
 
     def objective(trial):
         set_seed(a.seed + trial.number)
-        if a.sampler == "fixed":
-            params = {"learning_rate": 5e-4, "per_device_train_batch_size": 32, "weight_decay": 0.01, "warmup_ratio": 0.1}
+        if a.fixed:
+            params = {"weight_decay": 0.0, "warmup_ratio": 0.0, "per_device_train_batch_size": 8, **a.fixed}
         else:
             params = {n: (trial.suggest_float(n, s[1], s[2], log=s[3]) if s[0] == "float"
                           else trial.suggest_categorical(n, s[1])) for n, s in SPACE.items()}
         steps = -(-len(train) // params["per_device_train_batch_size"]) * a.epochs
-        model = AutoModelForSequenceClassification.from_pretrained(a.model, num_labels=len(labels))
+        model = AutoModelForSequenceClassification.from_pretrained(a.model, num_labels=len(labels), classifier_dropout=params.get("classifier_dropout"))
 
         class Report(TrainerCallback):
             def on_evaluate(self, args, state, control, metrics, **kw):
@@ -120,7 +127,7 @@ def main():
             args=TrainingArguments(
                 output_dir=f"{a.out}/run-{trial.number}", num_train_epochs=a.epochs, learning_rate=params["learning_rate"],
                 per_device_train_batch_size=params["per_device_train_batch_size"], per_device_eval_batch_size=128,
-                weight_decay=params["weight_decay"], warmup_steps=int(params["warmup_ratio"] * steps),
+                lr_scheduler_type=a.scheduler, weight_decay=params["weight_decay"], warmup_steps=int(params["warmup_ratio"] * steps),
                 eval_strategy="epoch", save_strategy="epoch", save_total_limit=1, load_best_model_at_end=True,
                 metric_for_best_model="accuracy", logging_steps=50, report_to=[], use_cpu=not a.cuda, bf16=a.bf16,
                 train_sampling_strategy="group_by_length" if a.group_by_length else "random",
@@ -149,6 +156,8 @@ def main():
     print(json.dumps({"peer": f"optuna {optuna.__version__} + transformers Trainer", "trials": states,
                       "wall_s": round(time.time() - start, 2), "train_s": round(stats["train_s"], 2),
                       "steps": stats["steps"], "steps_per_s": round(stats["steps"] / max(stats["train_s"], 1e-9), 3),
+                      "processor_s": round(time.process_time(), 1),
+                      "history": [[round(t.datetime_complete.timestamp() - start, 1), t.value] for t in study.trials if t.state.name == "COMPLETE"],
                       "best_valid": best["metric"], "best_test": best["test"], "best_params": best["params"],
                       "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}))
 

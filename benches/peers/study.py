@@ -7,10 +7,11 @@
 
 `--model` is a directory with config.json, model.safetensors and tokenizer.json. Both sides get the same space, sampler (TPE), epochs,
 trials and evaluations, and two cores: the Trainer as one process of two threads (as it is used), hpsearch as two slots of one thread. Wall
-time counts, start to end, tokenising included; runs alternate, so that other work on the machine hits both. `--pruner asha` is for the time
-to an accuracy, not for trials an hour.
+time counts, start to end, tokenising included; runs alternate, so that other work on the machine hits both, and processor seconds are printed
+beside. `to_peer` is after how long the study had a trial at least as accurate on the validation rows as the best of Optuna + Trainer in the same
+round: with `--pruner asha` that counts, not trials an hour. `--own-sampler` leaves hpsearch its default sampler.
 """
-import argparse, json, os, resource, subprocess, sys, tempfile, time
+import argparse, datetime, json, os, resource, subprocess, sys, tempfile, time
 
 STUDY = """[study]
 name = "{name}"
@@ -42,7 +43,7 @@ weight_decay = {{ float = [0.0, 0.3] }}
 warmup_ratio = {{ float = [0.0, 0.2] }}
 
 [sampler]
-type = "tpe"
+type = "{sampler}"
 
 [pruner]
 type = "{pruner}"
@@ -57,21 +58,30 @@ keep = "best-1"
 """
 
 
+def children_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def ours(a, room, seed):
     name = f"side-by-side-{seed}"
     path, store = f"{room}/{name}.toml", f"{room}/{name}.db"
     with open(path, "w") as f:
         f.write(STUDY.format(name=name, seed=seed, trials=a.trials, count="completed" if a.pruner == "none" else "finished", rows=room,
-                             model=os.path.abspath(a.model), epochs=a.epochs, pruner=a.pruner))
-    began = time.time()
+                             model=os.path.abspath(a.model), epochs=a.epochs, pruner=a.pruner, sampler="auto" if a.own_sampler else "tpe"))
+    began, processor = time.time(), children_seconds()
     run = subprocess.run([a.hpsearch, "--store", store, "run", path, "--plain"], capture_output=True, text=True)
-    wall = time.time() - began
+    wall, processor = time.time() - began, children_seconds() - processor
     if run.returncode:
         sys.exit(run.stdout + run.stderr)
+    rows = subprocess.run([a.hpsearch, "--store", store, "export-data", name, "--format", "jsonl"], check=True, capture_output=True, text=True)
+    trials = [json.loads(line) for line in rows.stdout.splitlines()]
+    history = sorted((round(datetime.datetime.fromisoformat(t["finished"]).timestamp() - began, 1), t["value"])
+                     for t in trials if t["state"] == "complete")
     subprocess.run([a.hpsearch, "--store", store, "export", name, "-o", f"{room}/{name}"], check=True, capture_output=True)
     best = json.loads(subprocess.run([a.hpsearch, "--store", store, "best", name, "--json"], check=True, capture_output=True, text=True).stdout)
     metrics = json.load(open(f"{room}/{name}/metrics.json"))
-    return {"wall_s": wall, "best_valid": best["trial"]["value"], "metrics": metrics,
+    return {"wall_s": round(wall, 1), "processor_s": round(processor, 1), "trials": len(trials), "history": history, "best_valid": best["trial"]["value"], "metrics": metrics,
             "peak_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024}
 
 
@@ -97,6 +107,8 @@ def main():
     p.add_argument("--trials", type=int, default=4)
     p.add_argument("--epochs", type=int, default=3)
     p.add_argument("--rounds", type=int, default=1)
+    p.add_argument("--own-sampler", action="store_true", help="hpsearch's default sampler instead of tpe")
+    p.add_argument("--no-group", action="store_true", help="leave out the Trainer with group_by_length")
     p.add_argument("--pruner", choices=["none", "asha"], default="none")
     a = p.parse_args()
     for seed in range(42, 42 + a.rounds):
@@ -104,9 +116,12 @@ def main():
             subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), "hf_optuna_study.py"), "--model", a.model, "--train", a.train,
                             "--test", a.test, "--text-column", a.text_column, "--label-column", a.label_column, "--rows", str(a.rows), "--seed",
                             str(seed), "--trials", "0", "--split-out", room], check=True)
-            for side, result in (("hpsearch", lambda: ours(a, room, seed)), ("Optuna + Trainer", lambda: theirs(a, room, seed, False)),
-                                 ("the same, group_by_length", lambda: theirs(a, room, seed, True))):
-                found = result()
+            sides = [("hpsearch", ours(a, room, seed)), ("Optuna + Trainer", theirs(a, room, seed, False))]
+            if not a.no_group:
+                sides.append(("the same, group_by_length", theirs(a, room, seed, True)))
+            aim = sides[1][1]["best_valid"]
+            for side, found in sides:
+                found["to_peer"] = next((when for when, value in found["history"] if value >= aim), None)
                 rate = a.trials * 3600 / found["wall_s"]
                 print(f"{side:<28} {rate:7.1f} trials an hour  {json.dumps(found)}", flush=True)
 

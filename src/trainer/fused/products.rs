@@ -250,7 +250,8 @@ type Loops = unsafe fn(&Product<'_>);
 /// The loops of this room that the processor can run, where they are quicker than the crate's.
 #[cfg(target_arch = "x86_64")]
 fn own_loops(product: &Product<'_>) -> Option<Loops> {
-    if product.sizes[0] <= FEW || product.output.1.column != 1 || !are_quicker() {
+    let left = product.left.1;
+    if product.sizes[0] <= FEW || product.output.1.column != 1 || (left.row != 1 && left.column != 1) || !are_quicker() {
         return None;
     }
     match widest() {

@@ -1,6 +1,7 @@
 //! Matrix products block by block: factors are packed as the innermost loops read them, and parts that fit a cache are used up there.
 #![expect(unsafe_code, reason = "it is for the functions of `products`, which check places")]
 
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::cell::RefCell;
 
 use super::kernels::{AVX2, AVX512, Kernel, Kernels, Tile, turn};
@@ -11,6 +12,15 @@ const BLOCK: usize = 128 * 1024;
 
 /// Inner numbers that are multiplied in one go, at most.
 const DEPTH: usize = 512;
+
+/// Strips whose left numbers are copied at a time, where columns are: together whole cache lines of each.
+const STRIPS: usize = 4;
+
+/// Numbers that are read so far apart meet at the same places of the caches: 4 KiB.
+const CLASH: usize = 1024;
+
+/// Rows of the right factor that are fetched ahead of the one that is packed.
+const AHEAD: usize = 4;
 
 /// 64 bytes that begin where a cache line does.
 #[derive(Clone, Copy)]
@@ -48,7 +58,7 @@ unsafe fn multiply<const WIDE: usize, const TALL: usize>(kernels: &Kernels, prod
     let breadth = (BLOCK / depth).next_multiple_of(WIDE).min(columns.next_multiple_of(WIDE));
     // Taken and put back, for a closure would not be compiled for the caller's processor.
     let [mut strip_room, mut block_room] = ROOM.take();
-    let (strip, block) = (room(&mut strip_room, TALL * DEPTH), room(&mut block_room, depth * breadth));
+    let (strip, block) = (room(&mut strip_room, STRIPS * TALL * (DEPTH + 32)), room(&mut block_room, depth * breadth));
     for column in (0..columns).step_by(breadth) {
         let width = breadth.min(columns - column);
         for first in (0..inner).step_by(depth) {
@@ -58,7 +68,7 @@ unsafe fn multiply<const WIDE: usize, const TALL: usize>(kernels: &Kernels, prod
                 pack_right::<WIDE>(right, [first, deep, column, width], block);
                 for row in (0..rows).step_by(TALL) {
                     let tall = TALL.min(rows - row);
-                    let (kernels, numbers, apart) = read_left::<TALL>(kernels, left, [row, tall, first, deep], strip);
+                    let (kernels, numbers, apart) = read_left::<TALL>(kernels, left, [row, rows, first, deep], strip);
                     for panel in (0..width).step_by(WIDE) {
                         let place = out.start + (row * out.row) + column + panel;
                         let adds = landing == Landing::Add || first > 0;
@@ -99,6 +109,10 @@ unsafe fn pack_right<const WIDE: usize>((right, place): (*const f32, Place), [fi
         if place.column == 1 {
             for row in 0..deep {
                 let from = from.add(row * place.row);
+                let later = from.wrapping_add(AHEAD * place.row);
+                for line in (0..width).step_by(16) {
+                    _mm_prefetch::<_MM_HINT_T0>(later.wrapping_add(line).cast());
+                }
                 for panel in (0..whole).step_by(WIDE) {
                     block.add(panel * deep + row * WIDE).cast::<[f32; WIDE]>().write(from.add(panel).cast::<[f32; WIDE]>().read());
                 }
@@ -128,30 +142,37 @@ unsafe fn pack_right<const WIDE: usize>((right, place): (*const f32, Place), [fi
     }
 }
 
-/// Some rows of the left factor as kernels read them: those kernels, one for each number of rows, and what they are told.
+/// Up to `TALL` rows of the left factor, of `rows` from the one numbered `row` on: the kernels for how they lie, one for each number of rows,
+/// and what these are told. They lie where they are, or in `strip`, if what is far apart would push each other out of the caches.
 #[inline(always)]
 unsafe fn read_left<const TALL: usize>(
     kernels: &Kernels,
     (left, place): (*const f32, Place),
-    [row, tall, first, deep]: [usize; 4],
+    [row, rows, first, deep]: [usize; 4],
     strip: *mut f32,
 ) -> (&'static [Kernel], *const f32, usize) {
-    // SAFETY: what is read lies in the factor; there is room for a strip.
+    // SAFETY: what is read lies in the factor; there is room for strips.
     unsafe {
         let from = left.add(place.start + row * place.row + first * place.column);
         if place.column == 1 {
-            return (kernels.flat, from, place.row);
+            if !place.row.is_multiple_of(CLASH) {
+                return (kernels.flat, from, place.row);
+            }
+            let apart = deep.next_multiple_of(16) + 16;
+            for row in 0..TALL.min(rows - row) {
+                strip.add(row * apart).copy_from_nonoverlapping(from.add(row * place.row), deep);
+            }
+            return (kernels.flat, strip, apart);
         }
-        for column in 0..deep {
-            let (from, to) = (from.add(column * place.column), strip.add(column * TALL));
-            if tall == TALL && place.row == 1 {
-                to.cast::<[f32; TALL]>().write(from.cast::<[f32; TALL]>().read());
-            } else {
-                for row in 0..tall {
-                    to.add(row).write(from.add(row * place.row).read());
-                }
+        if !place.column.is_multiple_of(CLASH) {
+            return (kernels.tall, from, place.column);
+        }
+        let (group, within) = (STRIPS * TALL, row % (STRIPS * TALL));
+        if within == 0 {
+            for column in 0..deep {
+                strip.add(column * group).copy_from_nonoverlapping(from.add(column * place.column), group.min(rows - row));
             }
         }
-        (kernels.tall, strip, 1)
+        (kernels.tall, strip.add(within), group)
     }
 }

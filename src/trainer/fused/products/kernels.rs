@@ -27,7 +27,7 @@ pub(super) type Kernel = unsafe fn(usize, *const f32, usize, *const f32, &Tile);
 pub(super) struct Kernels {
     /// For one row, two rows, .. of left numbers whose rows lie as far apart as is said.
     pub(super) flat: &'static [Kernel],
-    /// The same for a packed left strip whose columns lie one after another, as many numbers apart as there are kernels.
+    /// The same where it is columns that lie as far apart, the numbers of each one after another.
     pub(super) tall: &'static [Kernel],
 }
 
@@ -37,27 +37,26 @@ macro_rules! tile {
         $zero:ident, $load:ident, $store:ident, $spread:ident, $fma:ident, $times:ident, $plus:ident, $load_some:ident, $store_some:ident
     ) => {
         /// # Safety
-        /// The processor has the features; `left` and `right` hold `inner` columns and rows of a strip of `R` rows and of a panel; the tile's rows
-        /// and columns are the caller's.
+        /// The processor has the features; `left` and `right` hold `inner` columns and rows of `R` rows and of a panel; the tile's rows and columns
+        /// are the caller's.
         #[target_feature(enable = $features)]
-        unsafe fn $name<const R: usize, const INNER: usize>(inner: usize, left: *const f32, apart: usize, right: *const f32, to: &Tile) {
+        unsafe fn $name<const R: usize, const TALL: bool>(inner: usize, left: *const f32, apart: usize, right: *const f32, to: &Tile) {
             let mut sums = [[$zero(); 2]; R];
             // SAFETY: the caller's promise.
             unsafe {
-                // Packed columns lie side by side.
-                let apart = if INNER == 1 { apart } else { 1 };
                 // A pointer for three rows: the processor's addresses reach two more from it.
                 let mut rows = [left, left.wrapping_add(3 * apart), left.wrapping_add(6 * apart), left.wrapping_add(9 * apart)];
-                let mut right = right;
+                let (mut column, mut right) = (left, right);
                 for _ in 0..inner {
                     let (first, second) = ($load(right), $load(right.add($lanes)));
                     for row in 0..R {
-                        let number = $spread(*rows[row / 3].add(row % 3 * apart));
+                        let number = $spread(if TALL { *column.add(row) } else { *rows[row / 3].add(row % 3 * apart) });
                         sums[row][0] = $fma(number, first, sums[row][0]);
                         sums[row][1] = $fma(number, second, sums[row][1]);
                     }
                     // Written out: a closure is compiled for this processor, what calls it in the library is not, and nothing is inlined.
-                    rows = [rows[0].wrapping_add(INNER), rows[1].wrapping_add(INNER), rows[2].wrapping_add(INNER), rows[3].wrapping_add(INNER)];
+                    rows = [rows[0].wrapping_add(1), rows[1].wrapping_add(1), rows[2].wrapping_add(1), rows[3].wrapping_add(1)];
+                    column = column.wrapping_add(apart);
                     right = right.add(2 * $lanes);
                 }
                 let scale = $spread(to.scale);
@@ -121,15 +120,14 @@ tile!(
 );
 
 macro_rules! kernels {
-    ($name:ident, $tile:ident, $most:literal: $($rows:literal)*) => {
-        pub(super) static $name: Kernels =
-            Kernels { flat: &[$($tile::<$rows, 1>),*], tall: &[$($tile::<$rows, $most>),*] };
+    ($name:ident, $tile:ident: $($rows:literal)*) => {
+        pub(super) static $name: Kernels = Kernels { flat: &[$($tile::<$rows, false>),*], tall: &[$($tile::<$rows, true>),*] };
     };
 }
 
 // As many sums as registers hold beside the numbers that are multiplied.
-kernels!(AVX512, tile16, 12: 1 2 3 4 5 6 7 8 9 10 11 12);
-kernels!(AVX2, tile8, 6: 1 2 3 4 5 6);
+kernels!(AVX512, tile16: 1 2 3 4 5 6 7 8 9 10 11 12);
+kernels!(AVX2, tile8: 1 2 3 4 5 6);
 
 #[target_feature(enable = "avx512f")]
 unsafe fn load_some16(from: *const f32, count: usize) -> __m512 {

@@ -39,7 +39,9 @@ fn assert_near(found: &[f32], expected: &[f64], inner: usize) {
 
 #[test]
 fn products_of_any_sizes_and_strides_are_sums_of_products() {
-    for [rows, inner, columns] in [[5, 1, 1], [6, 3, 17], [12, 8, 32], [13, 30, 33], [29, 7, 64], [7, 1025, 40], [31, 513, 5], [24, 100, 300]] {
+    for [rows, inner, columns] in
+        [[5, 1, 1], [6, 3, 17], [12, 8, 32], [13, 30, 33], [29, 7, 64], [7, 1025, 40], [31, 513, 5], [24, 100, 300], [29, 1024, 40], [1024, 30, 33]]
+    {
         let (left, right) = (numbers(1, rows * inner), numbers(2, inner * columns));
         for left_place in [Place::dense(inner), Place::dense(rows).transposed()] {
             for right_place in [Place::dense(columns), Place::dense(inner).transposed()] {
