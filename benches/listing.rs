@@ -106,7 +106,7 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
         }
         _ => (AttemptEnd::Diverged, TrialState::Failed, None, Some("exit code 1".to_owned())),
     };
-    events.push(Event::AttemptEnded { trial, attempt, end, reason: None, device_micros: None });
+    events.push(Event::AttemptEnded { trial, attempt, end, reason: None, device_micros: None, memory: None });
     events.push(Event::TrialFinished { trial, state, value, reason });
 }
 

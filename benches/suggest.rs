@@ -60,6 +60,7 @@ fn history(space: &Space, length: u64) -> Vec<Trial> {
     let (seeds, nothing) = (SeedTree::new(1), Params::new());
     let trial = |number| {
         let ask = Ask {
+            room: None,
             constraints: &[],
             earlier: &[],
             space,
@@ -103,6 +104,7 @@ fn suggest(criterion: &mut Criterion) {
             group.bench_with_input(BenchmarkId::from_parameter(length), &trials, |bencher, trials| {
                 bencher.iter(|| {
                     let ask = Ask {
+                        room: None,
                         constraints: &[],
                         earlier: &[],
                         space: &space,

@@ -9,6 +9,8 @@ mod demand;
 mod killed;
 pub mod memory;
 mod meter;
+mod needs;
+mod paces;
 mod packed;
 pub mod packing;
 mod places;
@@ -30,6 +32,7 @@ pub use demand::{TellError, Told};
 pub use killed::end_of_killed_runner;
 use memory::Starved;
 use meter::Meter;
+use needs::Needs;
 use packed::Packed;
 use packing::Load;
 use places::Place;
@@ -119,6 +122,15 @@ pub enum Input {
         id: i64,
         /// What.
         request: Request,
+    },
+    /// A trial's process says how much memory it took at most.
+    Peak {
+        /// Whose.
+        trial: TrialNumber,
+        /// Of which attempt.
+        attempt: AttemptNumber,
+        /// Bytes.
+        bytes: u64,
     },
     /// What devices and the trials on them take now; told about once a second where devices share themselves out.
     Load(Vec<Load>),
@@ -283,6 +295,10 @@ struct Busy {
     /// When its user paused it: told at its next report, asked to leave at this moment.
     pause_by: Option<Timestamp>,
     kill_sent: bool,
+    /// The most memory that it was seen to take, in bytes.
+    peak: u64,
+    /// What it was expected to take at most when it began.
+    expected: Option<u64>,
 }
 
 /// What the run is doing.
@@ -336,6 +352,7 @@ pub struct Engine {
     spent: Option<DeviceLimit>,
     meter: Meter,
     packed: Packed,
+    needs: Needs,
     filling: Filling,
     phase: Phase,
     grace: Duration,
@@ -364,7 +381,7 @@ impl Engine {
             window,
             lineage: None,
             places: slots.iter().map(|_| Place::default()).collect(),
-            packed: Packed::new(&slots, spec.devices.packed),
+            packed: Packed::new(&spec, &slots),
             spec,
             sampler,
             pruner,
@@ -385,6 +402,7 @@ impl Engine {
             idle: Duration::ZERO,
             spent: None,
             meter: Meter::default(),
+            needs: Needs::default(),
             filling: Filling::Always,
             phase: Phase::Waiting,
             view,
@@ -414,6 +432,7 @@ impl Engine {
         if self.window.is_some() || self.spec.devices.packed {
             for (at, event) in journal {
                 self.packed.recall(at, event);
+                self.needs.apply(&self.spec, &self.view, event);
                 if let Some(window) = &mut self.window {
                     window.apply(at, event);
                 }
@@ -437,6 +456,7 @@ impl Engine {
             Input::Checkpoint { trial, attempt, step, path, bytes } => self.checkpoint(trial, attempt, Checkpoint { step, path, bytes }),
             Input::Ended { trial, attempt, end, message } => self.ended(trial, attempt, end, message),
             Input::Request { id, request } => self.serve(id, &request),
+            Input::Peak { trial, attempt, bytes } => self.note_peak(trial, attempt, bytes),
             Input::Load(loads) => self.note_load(&loads),
             Input::Interrupt => self.drain(Outcome::Interrupted("interrupted".to_owned())),
             Input::KillAll => self.kill_all(),
@@ -503,7 +523,7 @@ impl Engine {
             let verdict = last.and_then(|(step, _)| trial.decision_at(step)).map(|decision| decision.verdict.clone());
             // What its device was used for is told with the end of that runner.
             let reason = Some("the runner died".to_owned());
-            self.emit(Event::AttemptEnded { trial: number, attempt, end: AttemptEnd::Lost, reason, device_micros: Some(0) });
+            self.emit(Event::AttemptEnded { trial: number, attempt, end: AttemptEnd::Lost, reason, device_micros: Some(0), memory: None });
             // A pause counts if the attempt was to reach it; otherwise it is the one that this attempt was resumed from.
             let arrived = until.zip(last).is_some_and(|(until, (step, _))| until <= step);
             match (verdict, self.hold_of(number)) {
@@ -533,6 +553,9 @@ impl Engine {
         self.view.apply(self.now, event);
         if let Some(window) = &mut self.window {
             window.apply(self.now, event);
+        }
+        if self.spec.devices.packed {
+            self.needs.apply(&self.spec, &self.view, event);
         }
         if let Event::TrialCreated { trial, params, origin } = event {
             self.seen.entry(params.fingerprint()).or_insert(*trial);

@@ -169,6 +169,9 @@ pub enum Event {
         /// slots: all that the attempt took.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         device_micros: Option<i64>,
+        /// What it took of its device's memory, where devices share themselves out and it was seen.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        memory: Option<MemoryUse>,
     },
     /// A trial waits for a slot again.
     TrialQueued {
@@ -316,6 +319,15 @@ pub enum Event {
         /// By how much.
         by: Extension,
     },
+    /// Points were passed over when a trial was proposed, for they are expected not to fit into the memory of any device.
+    PassedOver {
+        /// The trial.
+        trial: TrialNumber,
+        /// How many points.
+        points: u64,
+        /// Why, one sentence.
+        reason: String,
+    },
     /// Someone wrote something down.
     Noted {
         /// About which trial; `None`: about the study.
@@ -362,6 +374,7 @@ impl Event {
             | Event::RaceDropped { trial, .. }
             | Event::RaceWon { trial, .. }
             | Event::WinnerTested { trial, .. }
+            | Event::PassedOver { trial, .. }
             | Event::TrialFinished { trial, .. } => Some(*trial),
             Event::Noted { trial, .. } | Event::Tagged { trial, .. } | Event::Packed { trial, .. } => *trial,
             Event::RunnerStarted { .. }
@@ -398,6 +411,15 @@ impl Event {
     }
 }
 
+/// What an attempt took of its device's memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryUse {
+    /// The most that it was seen to take.
+    pub peak: u64,
+    /// What the device has for a trial that is alone there.
+    pub room: u64,
+}
+
 /// Why another number of trials shares a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -408,6 +430,8 @@ pub enum PackingChange {
     Back,
     /// One less, for memory is short.
     Pressed,
+    /// As many as before: cores or memory have no room for another.
+    Full,
 }
 
 /// What someone asks of a study, through the store: of whoever runs it, or of the next who does.

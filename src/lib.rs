@@ -45,6 +45,7 @@
 //! | 1 policies | [`policy`] | tables of samplers and pruners: names, options, "did you mean" |
 //! | | [`samplers`], [`pruners`] | who proposes points; who stops trials |
 //! | | [`arguments`] | the trainer's arguments and their checks, known to binaries that cannot train |
+//! | | [`footprint`] | how much memory a trial takes, learned from those that ended |
 //! | | [`importance`] | which parameters matter: PED-ANOVA and fANOVA |
 //! | | [`config`] | `study.toml` to a resolved study, or everything that is wrong with it |
 //! | | [`forecast`] | how long a study will take, and what it will use |
@@ -127,7 +128,8 @@
 //!
 //! With `trials_per_device = "auto"` the runner looks at devices and trials once a second and tells the engine
 //! ([`Input::Load`](engine::Input::Load)); [`engine::packing`] decides, without clock and devices of its own, and the journal has each
-//! change ([`Packed`](event::Event::Packed)), from which the next run goes on.
+//! change ([`Packed`](event::Event::Packed)), from which the next run goes on. It also has what each attempt took of memory, of which
+//! [`footprint`] learns what others will take: who has no room waits, and what fits no device is not proposed.
 //!
 //! # Several runs of a configuration
 //!
@@ -176,6 +178,7 @@ pub mod device;
 pub mod engine;
 pub mod event;
 pub mod export;
+pub mod footprint;
 pub mod forecast;
 pub mod history;
 pub mod importance;

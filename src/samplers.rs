@@ -18,18 +18,20 @@ mod tpe;
 mod tpe_independent;
 mod untried;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 pub use earlier::{Taken, earlier};
 pub use untried::untried;
 
 use crate::constraint::{self, Constraint};
+use crate::footprint::{Footprint, smallest_sizes};
 use crate::history::History;
 use crate::params::Params;
 use crate::policy::{Entry, PolicyError, PolicyProblem, Table, UnknownPolicy};
 use crate::seed::{SeedTree, StreamRng};
 use crate::space::Space;
-use crate::study::{Earlier, PolicySpec};
+use crate::study::{Earlier, PolicySpec, StudySpec};
 use crate::trial::TrialNumber;
 
 /// What a sampler is asked.
@@ -49,8 +51,35 @@ pub struct Ask<'a> {
     pub constraints: &'a [Constraint],
     /// What earlier studies found in spaces like this one.
     pub earlier: &'a [Earlier],
+    /// The memory that a trial may take, where that is scarce.
+    pub room: Option<Room<'a>>,
     /// The study's seeds, for what all its trials share. A draw of this trial alone comes from the stream beside the ask.
     pub seeds: SeedTree,
+}
+
+/// The memory that devices have for one trial, and what trials were learned to take of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Room<'a> {
+    /// Whose trials.
+    pub spec: &'a StudySpec,
+    /// What they take.
+    pub footprint: &'a Footprint,
+    /// Bytes that there are.
+    pub bytes: u64,
+    /// Trials of which so much was likely ran out of memory.
+    pub too_much: u64,
+    /// Points that were looked at and do not fit.
+    pub passed_over: &'a Cell<u64>,
+}
+
+impl Room<'_> {
+    /// Whether a trial of this point is expected to fit, with as few rows at once as it may have.
+    fn takes(&self, params: &Params) -> bool {
+        let expected = self.footprint.expect(&smallest_sizes(self.spec, params));
+        let fits = expected.least <= self.bytes && expected.likely < self.too_much;
+        self.passed_over.set(self.passed_over.get().saturating_add(u64::from(!fits)));
+        fits
+    }
 }
 
 /// How a study stands before a trial: all that a choice of sampler depends on.
@@ -72,7 +101,12 @@ impl<'a> Ask<'a> {
     /// Whether a point keeps what the study requires of parameters. Samplers that choose among candidates choose among those;
     /// [`propose`] draws again for the others.
     pub fn allows(&self, params: &Params) -> bool {
-        constraint::broken(self.constraints, params).is_none()
+        constraint::broken(self.constraints, params).is_none() && self.room.is_none_or(|room| room.takes(params))
+    }
+
+    /// Whether there are points that [`Ask::allows`] may refuse.
+    pub fn is_restricted(&self) -> bool {
+        self.room.is_some() || self.constraints.iter().any(|constraint| matches!(constraint, Constraint::Require(_)))
     }
 
     /// How the study stands.
@@ -150,16 +184,18 @@ pub trait Sampler: Send {
 
 /// Draws of the sampler before chance takes over.
 const DRAWS: usize = 25;
+/// Draws by chance after which nothing seems to fit into memory.
+const DRAWS_FOR_MEMORY: u32 = 500;
 /// Draws by chance after which constraints are taken to reject everything.
 const DRAWS_BY_CHANCE: u32 = 10_000;
 
-/// A point that keeps the study's constraints: of the sampler where one of its first draws does, else of chance. `None`: every
+/// A point that keeps the study's constraints, and fits into memory where one is found that does: of the sampler where one of its first draws does, else of chance. `None`: every
 /// point was proposed.
 ///
 /// # Errors
 /// Those of the sampler; or of 10,000 random points none keeps the constraints, and which of them reject how many.
 pub fn propose(sampler: &dyn Sampler, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
-    if !ask.constraints.iter().any(|constraint| matches!(constraint, Constraint::Require(_))) {
+    if !ask.is_restricted() {
         return sampler.suggest(ask, rng);
     }
     for _ in 0..DRAWS {
@@ -167,6 +203,13 @@ pub fn propose(sampler: &dyn Sampler, ask: &Ask<'_>, rng: &mut StreamRng) -> Res
             Some(point) if !ask.allows(&point) => {}
             answer => return Ok(answer),
         }
+    }
+    if ask.room.is_some() {
+        if let Some(point) = (0..DRAWS_FOR_MEMORY).map(|_| random::point(ask, rng)).find(|point| ask.allows(point)) {
+            return Ok(Some(point));
+        }
+        // What was learned may be wrong, and somebody has to find out.
+        return propose(sampler, &Ask { room: None, ..*ask }, rng);
     }
     by_chance(ask, rng).map(Some)
 }

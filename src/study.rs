@@ -284,13 +284,16 @@ pub struct DevicesSpec {
     /// Whether devices share themselves out instead, by what trials take and do there (`trials_per_device = "auto"`).
     #[serde(default, skip_serializing_if = "is_false")]
     pub packed: bool,
+    /// Bytes that trials may take together on each device that shares itself out; `None`: all that there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
     /// Threads of each trial on the CPU.
     pub cpu_threads: u32,
 }
 
 impl Default for DevicesSpec {
     fn default() -> Self {
-        DevicesSpec { select: vec!["auto".to_owned()], trials_per_device: None, packed: false, cpu_threads: 1 }
+        DevicesSpec { select: vec!["auto".to_owned()], trials_per_device: None, packed: false, memory: None, cpu_threads: 1 }
     }
 }
 

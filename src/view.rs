@@ -219,7 +219,7 @@ impl StudyView {
             Event::StudyReopened { .. } => self.finished = None,
             Event::StudyPaused { reason } => self.paused = Some(reason.clone()),
             Event::StudyResumed { .. } => self.paused = None,
-            Event::SlotsChanged { .. } | Event::Packed { .. } => {}
+            Event::SlotsChanged { .. } | Event::Packed { .. } | Event::PassedOver { .. } => {}
             Event::DevicePaused { device } => drop(self.paused_devices.insert(device.clone())),
             Event::DeviceResumed { device } => drop(self.paused_devices.remove(device)),
             Event::BudgetExtended { by } => self.extension = self.extension.and(*by),

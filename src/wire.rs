@@ -62,6 +62,11 @@ pub enum Up {
         /// Clock value of the state.
         step: u64,
     },
+    /// How much memory the process took at most for the job that ends now.
+    Peak {
+        /// Bytes.
+        bytes: u64,
+    },
     /// A job is over (built-in workers and supervisors).
     End {
         /// How.
@@ -119,6 +124,9 @@ impl Up {
             let message = object.remove("message").and_then(|message| message.as_str().map(str::to_owned));
             return Ok(Up::End { end, message });
         }
+        if let Some(bytes) = object.get("hpsearch_peak").and_then(serde_json::Value::as_u64) {
+            return Ok(Up::Peak { bytes });
+        }
         if let Some(body) = object.remove("hpsearch_answer") {
             return Ok(Up::Answer { body });
         }
@@ -165,6 +173,7 @@ impl Up {
             }
             Up::Checkpoint { path, step } => serde_json::json!({ "checkpoint": path, "step": step }),
             Up::End { end, message } => serde_json::json!({ "hpsearch_end": end, "message": message }),
+            Up::Peak { bytes } => serde_json::json!({ "hpsearch_peak": bytes }),
             Up::Answer { body } => serde_json::json!({ "hpsearch_answer": body }),
             Up::Text { text } => serde_json::json!({ "hpsearch_text": text }),
             Up::At { what, done, of } => serde_json::json!({ "hpsearch_at": [what, done, of] }),
@@ -407,6 +416,7 @@ mod tests {
             Up::Report { step: 3, metrics: [("loss".to_owned(), 0.5), ("x".to_owned(), f64::NAN)].into_iter().collect() },
             Up::Checkpoint { path: "/tmp/a b".into(), step: 9 },
             Up::End { end: EndWord::Diverged, message: Some("loss is NaN".into()) },
+            Up::Peak { bytes: 1 << 33 },
             Up::At { what: "tokenising \"a\"".into(), done: 3, of: 4 },
         ];
         for message in messages {

@@ -212,6 +212,7 @@ fn operation(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
         let unsaid = if spec.devices.packed { "auto" } else { "default" };
         Some(spec.devices.trials_per_device.map_or(unsaid.to_owned(), |count| count.to_string()))
     });
+    compare("devices.memory", &|spec| spec.devices.memory.map(size::format));
     compare("devices.cpu_threads", &|spec| Some(spec.devices.cpu_threads.to_string()));
     compare("retry.max", &|spec| Some(spec.retry.max.to_string()));
     compare("retry.on", &|spec| written(&json(&spec.retry.on)));

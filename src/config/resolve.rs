@@ -433,10 +433,16 @@ fn devices(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> DevicesSpec
         Some(node) => selected_devices(node, problems),
         None => default.select,
     };
+    let packed = section.node("trials_per_device").and_then(Node::text) == Some("auto");
+    if let Some(node) = section.node("memory").filter(|_| !packed) {
+        let problem = Diagnostic::error(node.place, "`devices.memory` is kept where devices share themselves out, and nowhere else");
+        problems.push(problem.help("write trials_per_device = \"auto\" beside it, or leave it out"));
+    }
     DevicesSpec {
         select,
         trials_per_device: section.whole("trials_per_device"),
-        packed: section.node("trials_per_device").and_then(Node::text) == Some("auto"),
+        packed,
+        memory: section.size("memory"),
         cpu_threads: section.whole("cpu_threads").unwrap_or(default.cpu_threads),
     }
 }

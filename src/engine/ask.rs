@@ -8,11 +8,12 @@ use super::stop::is_asked_for;
 use super::window::Window;
 use super::{Assignment, Busy, Effect, Engine, Outcome, Phase};
 use crate::configuration::{Run, configurations, for_pruners, for_samplers};
+use crate::device::Device;
 use crate::event::Event;
 use crate::history::History;
 use crate::params::Params;
 use crate::pruners::{Promotion, PromotionAsk, Pruner};
-use crate::samplers::{self, Ask};
+use crate::samplers::{self, Ask, Room};
 use crate::seed::{SeedTree, StreamRng};
 use crate::study::{Count, Duplicates};
 use crate::trial::{AttemptNumber, Origin, Trial, TrialNumber};
@@ -27,6 +28,8 @@ pub(super) struct Drawn {
     pub(super) sampler: String,
     /// The trial that had it first, where it is to count as another run of that.
     pub(super) repeats: Option<TrialNumber>,
+    /// How many points were passed over before, for memory's sake, and why.
+    pub(super) passed_over: Option<(u64, String)>,
 }
 
 /// A trial's seed: its own, but in a race that of its round.
@@ -40,10 +43,14 @@ pub fn seed_of(seeds: SeedTree, trial: &Trial) -> u64 {
 impl Engine {
     /// Gives every free slot something to run, and ends the study when there is nothing.
     pub(super) fn fill_slots(&mut self) {
+        // Devices that have no memory for whoever is next.
+        let mut short: Vec<Device> = Vec::new();
         while matches!(self.phase, Phase::Searching | Phase::Racing(_)) && self.view.paused.is_none() {
-            let free = |index: &usize| self.busy[*index].is_none() && self.is_open(*index) && !self.is_full(&self.slots[*index].device);
+            let has_room = |device: &Device| !self.is_full(device) && !short.contains(device);
+            let free = |index: &usize| self.busy[*index].is_none() && self.is_open(*index) && has_room(&self.slots[*index].device);
             let Some(slot) = (0..self.busy.len()).find(free) else { break };
             match self.next_trial() {
+                Ok(Some(trial)) if self.waits_for_memory(slot, trial) => short.push(self.slots[slot].device.clone()),
                 Ok(Some(trial)) => self.start(slot, trial),
                 Ok(None) if self.learn() => {}
                 Ok(None) => {
@@ -182,7 +189,7 @@ impl Engine {
     fn create(&mut self) -> Result<Option<TrialNumber>, String> {
         let number = TrialNumber(self.view.trials.len() as u64);
         let enqueued = usize::try_from(self.enqueued).ok().and_then(|index| self.spec.enqueue.get(index)).cloned();
-        let Some(Drawn { params, sampler, repeats }) = self.draw(enqueued.as_ref())? else {
+        let Some(Drawn { params, sampler, repeats, passed_over }) = self.draw(enqueued.as_ref())? else {
             self.exhausted = true;
             return Ok(None);
         };
@@ -192,12 +199,20 @@ impl Engine {
             (None, None) => Origin::Sampled(sampler),
         };
         self.emit(Event::TrialCreated { trial: number, params, origin });
+        if let Some((points, reason)) = passed_over {
+            self.emit(Event::PassedOver { trial: number, points, reason });
+        }
         Ok(Some(number))
     }
 
     /// A point for the next trial, and the sampler that drew it; points that were tried are drawn again a few times, unless
     /// they are wanted.
     pub(super) fn draw(&self, enqueued: Option<&Params>) -> Result<Option<Drawn>, String> {
+        let (drawn, passed_over) = self.within_memory(|room| self.draw_within(enqueued, room));
+        Ok(drawn?.map(|drawn| Drawn { passed_over, ..drawn }))
+    }
+
+    fn draw_within(&self, enqueued: Option<&Params>, room: Option<Room<'_>>) -> Result<Option<Drawn>, String> {
         let nothing = Params::new();
         let fixed = enqueued.unwrap_or(&nothing);
         let known = self.known_view();
@@ -213,6 +228,7 @@ impl Engine {
             number,
             fixed,
             budget,
+            room,
             seeds: self.seeds,
         };
         let sampler = self.sampler.choice(&ask.situation()).map_or_else(|| self.spec.sampler.name.clone(), |choice| choice.sampler.to_owned());
@@ -227,7 +243,7 @@ impl Engine {
             let before = self.seen.get(&params.fingerprint()).copied();
             let is_wanted = before.is_none() || self.spec.duplicates != Duplicates::Skip || enqueued.is_some();
             let repeats = before.filter(|_| self.spec.duplicates == Duplicates::Replicate);
-            drawn = Some(Drawn { params, sampler: sampler.clone(), repeats });
+            drawn = Some(Drawn { params, sampler: sampler.clone(), repeats, passed_over: None });
             if is_wanted {
                 return Ok(drawn);
             }
@@ -235,7 +251,7 @@ impl Engine {
         // A sampler that cannot leave what it knows; a space with every point tried has nothing new.
         if let Some(params) = drawn.as_ref().and_then(|_| samplers::untried(&ask, |params| !self.seen.contains_key(&params.fingerprint()), &mut rng))
         {
-            drawn = Some(Drawn { params, sampler, repeats: None });
+            drawn = Some(Drawn { params, sampler, repeats: None, passed_over: None });
         }
         Ok(drawn)
     }
@@ -260,12 +276,23 @@ impl Engine {
         if self.view.finished.is_some() {
             self.emit(Event::StudyReopened { reason: "its budget leaves room for more".to_owned() });
         }
+        let expected = self.view.trial(number).filter(|_| self.spec.devices.packed).and_then(|trial| self.needs_of(trial));
         let resume = assignment.resume.as_ref().map(|checkpoint| (checkpoint.step, checkpoint.path.clone()));
         let rows_at_once = assignment.rows_at_once.map(|rows| rows.train as u64);
         let (slot, device_micros) = (assignment.slot.clone(), self.meter.start(&assignment.slot.device, self.now));
         self.emit(Event::AttemptStarted { trial: number, attempt, slot, resume, until, rows_at_once, device_micros });
         self.places[index].warm = true;
-        self.busy[index] = Some(Busy { trial: number, attempt, since: self.now, heard: self.now, leaving: None, pause_by: None, kill_sent: false });
+        self.busy[index] = Some(Busy {
+            trial: number,
+            attempt,
+            since: self.now,
+            heard: self.now,
+            leaving: None,
+            pause_by: None,
+            kill_sent: false,
+            peak: 0,
+            expected,
+        });
         self.effects.push(Effect::Launch(assignment));
     }
 }

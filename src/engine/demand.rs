@@ -138,7 +138,7 @@ impl Engine {
             Told::Failed(why) => (AttemptEnd::Failed(FailureCause::Program), Some(why.clone())),
         };
         let device_micros = Some(self.meter.end(&self.slots[index].device, self.now));
-        self.emit(Event::AttemptEnded { trial: number, attempt: busy.attempt, end, reason, device_micros });
+        self.emit(Event::AttemptEnded { trial: number, attempt: busy.attempt, end, reason, device_micros, memory: None });
         match busy.leaving {
             Some((Leaving::Stopping(reason) | Leaving::Pausing(reason) | Leaving::TimedOut(reason), _)) => Some(reason),
             _ => None,

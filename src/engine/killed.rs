@@ -110,7 +110,14 @@ mod tests {
     }
 
     fn end() -> Event {
-        Event::AttemptEnded { trial: TrialNumber(0), attempt: AttemptNumber(0), end: AttemptEnd::Interrupted, reason: None, device_micros: None }
+        Event::AttemptEnded {
+            trial: TrialNumber(0),
+            attempt: AttemptNumber(0),
+            end: AttemptEnd::Interrupted,
+            reason: None,
+            device_micros: None,
+            memory: None,
+        }
     }
 
     fn pause() -> Event {

@@ -1,30 +1,41 @@
 //! The places of devices that share themselves out: what [`Packing`] advises becomes events, and whoever makes room leaves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::packing::{Advice, Guest, Load, Packing};
+use super::packing::{Advice, Guest, Load, Packing, Waiting};
 use super::{Engine, Phase};
 use crate::device::{Device, Slot};
-use crate::event::{AttemptEnd, Event};
+use crate::event::{AttemptEnd, Event, MemoryUse, PackingChange};
 use crate::metric::Score;
-use crate::study::FailureCause;
+use crate::study::{FailureCause, Program, StudySpec};
 use crate::time::Timestamp;
-use crate::trial::TrialNumber;
+use crate::trial::{AttemptNumber, TrialNumber};
 
 /// What the engine knows of devices that share themselves out.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Packed {
     /// Those whose user did not say how many trials share them.
     devices: BTreeMap<Device, Packing>,
+    /// Trials that were told to wait for memory.
+    waiting: BTreeSet<TrialNumber>,
     /// Who is asked to make room, and why.
     evicted: BTreeMap<TrialNumber, String>,
 }
 
 impl Packed {
     /// Of a study whose devices share themselves out, or of none.
-    pub fn new(slots: &[Slot], is_packed: bool) -> Self {
-        let devices = slots.iter().filter(|_| is_packed).map(|slot| (slot.device.clone(), Packing::new(Timestamp::default()))).collect();
-        Packed { devices, evicted: BTreeMap::new() }
+    pub fn new(spec: &StudySpec, slots: &[Slot]) -> Self {
+        let trains = matches!(spec.program, Program::Trainer { .. });
+        let packing = |device: &Device| {
+            let packing = Packing::new(Timestamp::default()).within(spec.devices.memory);
+            match device {
+                Device::Cpu | Device::Ndarray if trains => packing.of_busy_trials(spec.devices.cpu_threads),
+                _ => packing,
+            }
+        };
+        let packed = slots.iter().filter(|_| spec.devices.packed);
+        let devices = packed.map(|slot| (slot.device.clone(), packing(&slot.device))).collect();
+        Packed { devices, waiting: BTreeSet::new(), evicted: BTreeMap::new() }
     }
 
     /// Takes in what the journal says was decided.
@@ -44,6 +55,12 @@ impl Packed {
     /// From here on its user says how many trials share the device.
     pub fn release(&mut self, device: &Device) {
         self.devices.remove(device);
+    }
+
+    /// What an attempt took of the memory of a device that shares itself out, where it was seen.
+    pub fn memory_used(&self, device: &Device, peak: u64) -> Option<MemoryUse> {
+        let room = self.devices.get(device)?.room()?;
+        (peak > 0).then_some(MemoryUse { peak, room })
     }
 
     /// Why a trial was asked to make room, if it was.
@@ -89,10 +106,41 @@ impl Engine {
     pub(super) fn note_load(&mut self, loads: &[Load]) {
         for load in loads {
             let (running, now) = (self.running_on(&load.device), self.now);
-            if let Some(packing) = self.packed.devices.get_mut(&load.device) {
-                packing.loaded(load, running, now);
+            let Some(packing) = self.packed.devices.get_mut(&load.device) else { continue };
+            for (trial, bytes) in packing.loaded(load, running, now) {
+                if let Some(busy) = self.busy.iter_mut().flatten().find(|busy| busy.trial == trial) {
+                    busy.peak = busy.peak.max(bytes);
+                }
             }
         }
+    }
+
+    /// A process knows its own memory better than who looks once a second; of a GPU's it knows nothing.
+    pub(super) fn note_peak(&mut self, trial: TrialNumber, attempt: AttemptNumber, bytes: u64) {
+        let Some(index) = self.slot_of(trial, attempt) else { return };
+        let device = &self.slots[index].device;
+        if let (false, Some(packing)) = (matches!(device, Device::Cuda(_)), self.packed.devices.get_mut(device)) {
+            packing.took(bytes);
+            if let Some(busy) = &mut self.busy[index] {
+                busy.peak = busy.peak.max(bytes);
+            }
+        }
+    }
+
+    /// Whether a trial has to wait until others on the device of a slot have left, for want of memory; said once.
+    pub(super) fn waits_for_memory(&mut self, index: usize, number: TrialNumber) -> bool {
+        let device = &self.slots[index].device;
+        let Some(packing) = self.packed.devices.get(device).filter(|_| self.phase == Phase::Searching) else { return false };
+        let Some(trial) = self.view.trial(number) else { return false };
+        let Some(reason) = self.needs_of(trial).and_then(|needs| packing.lack_of_memory(&self.guests(device), needs)) else {
+            self.packed.waiting.remove(&number);
+            return false;
+        };
+        let (until, reason) = (trial.until, format!("waits for memory of {device}: {reason}"));
+        if self.packed.waiting.insert(number) {
+            self.emit(Event::TrialQueued { trial: number, until, reason });
+        }
+        true
     }
 
     pub(super) fn note_report(&mut self, index: usize, trial: TrialNumber, step: u64) {
@@ -122,13 +170,13 @@ impl Engine {
         if self.phase != Phase::Searching || self.view.paused.is_some() || self.packed.devices.is_empty() {
             return;
         }
-        let waits = self.waits_for_a_place();
+        let waiting = if self.waits_for_a_place() { Waiting::Somebody(self.needs_of_next()) } else { Waiting::Nobody };
         for device in self.packed.devices.keys().cloned().collect::<Vec<_>>() {
             if self.view.paused_devices.contains(&device) {
                 continue;
             }
             let (guests, now) = (self.guests(&device), self.now);
-            let advice = self.packed.devices.get_mut(&device).and_then(|packing| packing.advise(&guests, waits, now));
+            let advice = self.packed.devices.get_mut(&device).and_then(|packing| packing.advise(&guests, waiting, now));
             if let Some(advice) = advice {
                 self.repack(&device, advice);
             }
@@ -148,6 +196,7 @@ impl Engine {
                 since: busy.since,
                 is_best: best == Some(busy.trial),
                 leaves: busy.leaving.is_some() || busy.pause_by.is_some(),
+                needs: busy.expected.map(|expected| expected.max(busy.peak)),
             })
             .collect()
     }
@@ -156,8 +205,10 @@ impl Engine {
         let Advice { slots, change, leaves, reason } = advice;
         let largest = self.packed.devices.get(device).map_or(0, Packing::largest);
         self.emit(Event::Packed { device: device.clone(), slots, change, trial: leaves, reason: reason.clone(), largest });
-        self.make_places(device);
-        self.tell_slots();
+        if change != PackingChange::Full {
+            self.make_places(device);
+            self.tell_slots();
+        }
         if let Some(trial) = leaves
             && let Some(index) = self.index_of(trial)
         {

@@ -81,6 +81,8 @@ pub struct Shared {
     pub takes: Box<Takes>,
     /// How many times as much as with one trial is done with so many.
     pub throughput: Box<Throughput>,
+    /// Whether who wants more memory than there is ends for want of it.
+    pub is_strict: bool,
 }
 
 /// A study with scripted workers.
@@ -405,6 +407,12 @@ impl World<'_> {
         self.most_memory = self.most_memory.max(used);
     }
 
+    /// Whether more memory is wanted than a device has.
+    fn is_short(&self, device: &Device) -> bool {
+        let used: u64 = self.crowd(device).map(|worker| self.memory(worker)).sum();
+        self.simulation.shared.as_ref().is_some_and(|shared| shared.is_strict && used > shared.memory)
+    }
+
     /// What devices take now, and the next look while somebody works.
     fn look(&mut self) -> Vec<Input> {
         let Some(shared) = &self.simulation.shared else { return Vec::new() };
@@ -413,7 +421,7 @@ impl World<'_> {
             let mut trials: Vec<TrialLoad> =
                 self.crowd(device).map(|worker| TrialLoad { trial: worker.trial, memory: self.memory(worker), cores: None }).collect();
             trials.sort_by_key(|load| load.trial);
-            Load { device: device.clone(), total: shared.memory, used: trials.iter().map(|load| load.memory).sum(), trials }
+            Load { device: device.clone(), total: shared.memory, used: trials.iter().map(|load| load.memory).sum(), cores: None, trials }
         };
         let loads: Vec<Load> = devices.iter().map(load).collect();
         self.looks = !loads.is_empty();
@@ -441,7 +449,7 @@ impl World<'_> {
         });
         let worker = &self.workers[index];
         let (trial, attempt, step, last) = (worker.trial, worker.attempt, worker.step, worker.last);
-        let is_starved = worker.rows > (self.simulation.room)(trial, step);
+        let is_starved = worker.rows > (self.simulation.room)(trial, step) || self.is_short(&device);
         let fault = if is_starved { Some(Fault::OutOfMemory) } else { (self.simulation.faults)(trial, attempt, step) };
         let pace = (self.simulation.pace)(&worker.params) * crowded;
         let time = self.simulation.step_time.mul_f64(pace) * if fault == Some(Fault::Slow) { 100 } else { 1 };

@@ -118,7 +118,8 @@ impl Engine {
         };
         let message = self.words_of_starved(number, &end, message);
         let device_micros = Some(self.meter.end(&self.slots[slot].device, self.now));
-        self.emit(Event::AttemptEnded { trial: number, attempt, end: end.clone(), reason: message.clone(), device_micros });
+        let memory = self.packed.memory_used(&self.slots[slot].device, busy.peak);
+        self.emit(Event::AttemptEnded { trial: number, attempt, end: end.clone(), reason: message.clone(), device_micros, memory });
         let evicted = self.note_end(slot, number, &end);
         match (end, leaving) {
             // Whatever its process made of it in its last moment: its user was told that it is killed.

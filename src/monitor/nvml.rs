@@ -6,7 +6,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
 use super::Memory;
-use super::gpu::{Gpu, GpuProcess, NoGpus, number};
+use super::gpu::{Gpu, GpuProcess, Mode, NoGpus, Said, Silent, number, trouble};
 
 /// The driver's library, loaded.
 pub struct Gpus {
@@ -31,11 +31,15 @@ impl Gpus {
     /// All GPUs as they are now.
     pub fn sample(&self) -> Vec<Gpu> {
         let driver = self.nvml.sys_driver_version().unwrap_or_default();
+        let cuda = self.nvml.sys_cuda_driver_version().ok().and_then(|version| u32::try_from(version).ok());
         let count = self.nvml.device_count().unwrap_or(0);
         let mut gpus: Vec<Gpu> = (0..count)
             .map(|index| match self.nvml.device_by_index(index) {
-                Ok(device) => Gpu { index, driver: driver.clone(), ..facts(&device) },
-                Err(error) => Gpu { index, driver: driver.clone(), trouble: Some(said(&error)), ..Gpu::default() },
+                Ok(device) => Gpu { index, driver: driver.clone(), ..facts(&device, cuda) },
+                Err(error) => {
+                    let trouble = trouble(&Said { silent: Some(silent(&error)), ..Said::default() });
+                    Gpu { index, driver: driver.clone(), trouble, ..Gpu::default() }
+                }
             })
             .collect();
         number(&mut gpus, self.visible_devices.as_deref());
@@ -43,7 +47,8 @@ impl Gpus {
     }
 }
 
-fn facts(device: &Device<'_>) -> Gpu {
+fn facts(device: &Device<'_>, cuda: Option<u32>) -> Gpu {
+    let said = said(device, cuda);
     let capability = device.cuda_compute_capability().ok();
     let watts = |milliwatts: u32| f64::from(milliwatts) / 1000.0;
     Gpu {
@@ -55,9 +60,10 @@ fn facts(device: &Device<'_>) -> Gpu {
         temperature: device.temperature(TemperatureSensor::Gpu).ok(),
         power: device.power_usage().ok().map(watts),
         power_limit: device.enforced_power_limit().ok().map(watts),
-        parts: parts(device),
+        exclusive: said.mode == Mode::Exclusive,
+        trouble: trouble(&said),
+        parts: said.parts,
         processes: device.running_compute_processes().unwrap_or_default().into_iter().map(process).collect(),
-        trouble: trouble(device),
         ..Gpu::default()
     }
 }
@@ -75,20 +81,27 @@ fn parts(device: &Device<'_>) -> Vec<String> {
     (0..count).filter_map(|index| device.mig_device_by_index(index).ok()?.uuid().ok()).collect()
 }
 
-fn trouble(device: &Device<'_>) -> Option<String> {
-    match device.compute_mode() {
-        Ok(ComputeMode::Prohibited) => Some("its compute mode is `prohibited`; `nvidia-smi -c 0` allows programs".to_owned()),
-        Err(error @ (NvmlError::GpuLost | NvmlError::ResetRequired)) => Some(said(&error)),
-        _ => None,
-    }
+/// What decides whether trials can use it.
+fn said(device: &Device<'_>, cuda: Option<u32>) -> Said {
+    let (mode, silent) = match device.compute_mode() {
+        Ok(ComputeMode::Prohibited) => (Mode::Prohibited, None),
+        Ok(ComputeMode::ExclusiveProcess | ComputeMode::ExclusiveThread) => (Mode::Exclusive, None),
+        Err(error @ (NvmlError::GpuLost | NvmlError::ResetRequired)) => (Mode::Shared, Some(silent(&error))),
+        _ => (Mode::Shared, None),
+    };
+    let mig = device.mig_mode().is_ok_and(|mode| mode.current == ENABLED);
+    Said { mode, mig, parts: parts(device), cuda, silent }
 }
 
-fn said(error: &NvmlError) -> String {
+/// NVML_DEVICE_MIG_ENABLE
+const ENABLED: u32 = 1;
+
+fn silent(error: &NvmlError) -> Silent {
     match error {
-        NvmlError::GpuLost => "the GPU has fallen off the bus; restart the machine".to_owned(),
-        NvmlError::ResetRequired => "the GPU must be reset before it can be used again".to_owned(),
-        NvmlError::NoPermission => "this user may not look at it".to_owned(),
-        other => other.to_string(),
+        NvmlError::GpuLost => Silent::Lost,
+        NvmlError::ResetRequired => Silent::Reset,
+        NvmlError::NoPermission => Silent::Permission,
+        other => Silent::Other(other.to_string()),
     }
 }
 

@@ -9,31 +9,46 @@ pub struct Nameable {
     pub parts: Vec<String>,
 }
 
-/// The index, among `gpus`, of what CUDA calls device 0, 1, ... under the value of the variable.
+/// What CUDA calls a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The GPU's index.
+    pub gpu: usize,
+    /// The index of its part, where the variable names one.
+    pub part: Option<usize>,
+}
+
+/// What CUDA calls device 0, 1, ... among `gpus`, under the value of the variable.
 ///
 /// As the CUDA programming guide has it: indices or (beginnings of) UUIDs, separated by commas; whatever follows the first
 /// entry that names no GPU is invisible; an empty value hides all. A GPU named twice hides all, too.
-pub fn visible(gpus: &[Nameable], variable: Option<&str>) -> Vec<usize> {
+///
+/// One process sees one part of split GPUs at most; as each trial is given one entry of the variable, several parts are several
+/// devices here.
+pub fn visible(gpus: &[Nameable], variable: Option<&str>) -> Vec<Place> {
     let Some(variable) = variable else {
-        return (0..gpus.len()).collect();
+        return (0..gpus.len()).map(|gpu| Place { gpu, part: None }).collect();
     };
-    let named: Vec<(usize, &str)> = variable.split(',').map(str::trim).map_while(|entry| Some((named(gpus, entry)?, entry))).collect();
-    let twice = named.iter().enumerate().any(|(at, (gpu, entry))| {
-        // Two parts of one GPU are two devices.
-        named[..at].iter().any(|(earlier, other)| earlier == gpu && (other == entry || !entry.starts_with("MIG-")))
-    });
-    if twice { Vec::new() } else { named.into_iter().map(|(gpu, _)| gpu).collect() }
+    let named: Vec<Place> = variable.split(',').map(str::trim).map_while(|entry| named(gpus, entry)).collect();
+    // Two parts of one GPU are two devices; a GPU and a part of it are not.
+    let is_same = |one: &Place, other: &Place| one.gpu == other.gpu && (one.part == other.part || one.part.is_none() || other.part.is_none());
+    let twice = named.iter().enumerate().any(|(at, place)| named[..at].iter().any(|earlier| is_same(earlier, place)));
+    if twice { Vec::new() } else { named }
 }
 
-fn named(gpus: &[Nameable], entry: &str) -> Option<usize> {
-    if let Ok(index) = entry.parse::<usize>() {
-        return (index < gpus.len()).then_some(index);
+fn named(gpus: &[Nameable], entry: &str) -> Option<Place> {
+    if let Ok(gpu) = entry.parse::<usize>() {
+        return (gpu < gpus.len() && !entry.starts_with('+')).then_some(Place { gpu, part: None });
     }
     let begins = |uuid: &String| entry.len() > 4 && uuid.get(..entry.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(entry));
-    let mut fitting = gpus.iter().enumerate().filter(|(_, gpu)| begins(&gpu.uuid) || gpu.parts.iter().any(begins));
-    let (index, _) = fitting.next()?;
+    let whole = gpus.iter().enumerate().filter(|(_, gpu)| begins(&gpu.uuid)).map(|(gpu, _)| Place { gpu, part: None });
+    let parts = gpus.iter().enumerate().flat_map(|(gpu, nameable)| {
+        nameable.parts.iter().enumerate().filter(|(_, part)| begins(part)).map(move |(part, _)| Place { gpu, part: Some(part) })
+    });
+    let mut fitting = whole.chain(parts);
+    let found = fitting.next()?;
     // A beginning that fits two names neither.
-    fitting.next().is_none().then_some(index)
+    fitting.next().is_none().then_some(found)
 }
 
 #[cfg(test)]
@@ -57,16 +72,45 @@ mod tests {
             (Some("MIG-1111,MIG-2222"), &[2, 2]),
         ];
         for (variable, expected) in cases {
-            assert_eq!(visible(&three(), *variable), *expected, "{variable:?}");
+            let gpus: Vec<usize> = visible(&three(), *variable).iter().map(|place| place.gpu).collect();
+            assert_eq!(gpus, *expected, "{variable:?}");
         }
+        let parts: Vec<Option<usize>> = visible(&three(), Some("MIG-2222,1,MIG-1111")).iter().map(|place| place.part).collect();
+        assert_eq!(parts, [Some(1), None, Some(0)]);
     }
 
     #[test]
     fn what_names_no_gpu_hides_the_rest_and_an_empty_value_hides_all() {
-        let cases: &[(&str, &[usize])] =
-            &[("", &[]), ("-1", &[]), ("NoDevFiles", &[]), ("1,7,0", &[1]), ("0,-1,1", &[0]), ("GPU-a", &[]), ("GPU-", &[]), ("0,0", &[])];
+        let cases: &[(&str, &[usize])] = &[
+            ("", &[]),
+            (" ", &[]),
+            (",0", &[]),
+            ("-1", &[]),
+            ("NoDevFiles", &[]),
+            ("none", &[]),
+            ("1,7,0", &[1]),
+            ("0,-1,1", &[0]),
+            ("1,,0", &[1]),
+            ("3", &[]),
+            ("99999999999999999999", &[]),
+            ("+1", &[]),
+            ("0x1", &[]),
+            ("1;2", &[]),
+            // Beginnings that fit two, none, or are too short.
+            ("GPU-a", &[]),
+            ("GPU-", &[]),
+            ("0,GPU-zz,1", &[0]),
+            ("MIG-", &[]),
+            ("MIG-3333", &[]),
+            // Named twice, by whatever name.
+            ("0,0", &[]),
+            ("0,GPU-aa11", &[]),
+            ("MIG-1111,MIG-1111", &[]),
+            ("2,MIG-1111", &[]),
+        ];
         for (variable, expected) in cases {
-            assert_eq!(visible(&three(), Some(variable)), *expected, "{variable:?}");
+            let gpus: Vec<usize> = visible(&three(), Some(variable)).iter().map(|place| place.gpu).collect();
+            assert_eq!(gpus, *expected, "{variable:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Happening;
 use super::plain;
-use super::wording::{attempt_end, disk_exceeded, duration, extension, micros, number, one_line, param, slots};
+use super::wording::{attempt_end, disk_exceeded, duration, extension, micros, number, one_line, param, passed_over, slots};
 use crate::event::{Answer, Event};
 use crate::metric::{Direction, Score};
 use crate::trial::{Origin, TrialState};
@@ -87,6 +87,7 @@ fn other(happening: &Happening<'_>) -> String {
         Event::DevicePaused { device } => format!("{device} is paused by you"),
         Event::DeviceResumed { device } => format!("{device} is resumed by you"),
         Event::SlotsChanged { slots: now } => format!("the study has {} now", slots(now)),
+        Event::PassedOver { trial, points, reason } => format!("for trial {trial} {}", passed_over(*points, reason)),
         // The reporter has a line for it.
         Event::Packed { .. } => String::new(),
         Event::DiskExceeded { bytes, limit } => disk_exceeded(*bytes, *limit),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::ahead::{self, Running, look_ahead};
 use super::progress::Progress;
-use super::wording::{count, disk_exceeded, duration, extension, micros, number, one_line, param, rough_duration, slots};
+use super::wording::{count, disk_exceeded, duration, extension, micros, number, one_line, param, passed_over, rough_duration, slots};
 use super::{Happening, Reporter};
 use crate::device::Slot;
 use crate::event::{Answer, AttemptEnd, Event};
@@ -129,6 +129,7 @@ pub(super) fn line(happening: &Happening<'_>, is_best: impl FnOnce(TrialNumber) 
         Event::DevicePaused { device } => format!("{device} is paused by you: nothing is started there"),
         Event::DeviceResumed { device } => format!("{device} is resumed by you"),
         Event::Packed { device, slots, reason, .. } => format!("{slots} at a time on {device}: {reason}"),
+        Event::PassedOver { trial, points, reason } => format!("for trial {trial} {}", passed_over(*points, reason)),
         Event::SlotsChanged { slots: now } => format!("running on {}", slots(now)),
         Event::DiskExceeded { bytes, limit } => disk_exceeded(*bytes, *limit),
         Event::RequestServed { answer: Answer::Refused(why), .. } => format!("a request was refused: {why}"),
@@ -247,7 +248,7 @@ mod tests {
         ];
         let metrics = |value: f64| [("loss".to_owned(), value)].into_iter().collect();
         events.extend((1..).zip(reports).map(|(step, value)| Event::Reported { trial, attempt, step, metrics: metrics(*value) }));
-        events.push(Event::AttemptEnded { trial, attempt, end: AttemptEnd::Completed, reason: None, device_micros: None });
+        events.push(Event::AttemptEnded { trial, attempt, end: AttemptEnd::Completed, reason: None, device_micros: None, memory: None });
         events.push(end);
         events
     }

@@ -150,6 +150,11 @@ pub fn count(number: u64, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
+/// What there is to say of points that were not proposed.
+pub fn passed_over(points: u64, reason: &str) -> String {
+    format!("{} passed over: {reason}", if points == 1 { "1 point was".to_owned() } else { format!("{points} points were") })
+}
+
 /// What a trial shows as its value: its value when complete, else its last report.
 pub fn shown_value(trial: &Trial) -> Option<f64> {
     trial.value.or_else(|| trial.last().map(|(_, value)| value))

@@ -262,7 +262,14 @@ mod tests {
     #[test]
     fn what_is_over_and_what_is_paused_keeps_what_it_has() {
         let over = [
-            Event::AttemptEnded { trial: TrialNumber(0), attempt: AttemptNumber(0), end: AttemptEnd::Completed, reason: None, device_micros: None },
+            Event::AttemptEnded {
+                trial: TrialNumber(0),
+                attempt: AttemptNumber(0),
+                end: AttemptEnd::Completed,
+                reason: None,
+                device_micros: None,
+                memory: None,
+            },
             Event::TrialFinished { trial: TrialNumber(0), state: TrialState::Complete, value: Some(1.0), reason: None },
         ];
         let directory = tempfile::tempdir().unwrap();

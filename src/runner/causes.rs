@@ -28,7 +28,35 @@ const DEVICE: &[&str] = &[
     "no CUDA-capable device is detected",
     "CUDA-capable device(s) is/are busy or unavailable",
     "the device failed: ",
+    // As drivers name them; programs of Python say most of these in prose, and mostly by a mistake of their own.
+    "CUDA_ERROR_NO_DEVICE",
+    "CUDA_ERROR_DEVICE_UNAVAILABLE",
+    "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "CUDA_ERROR_LAUNCH_FAILED",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR",
 ];
+
+/// What a device that does not work says, and what to do about it.
+const ADVICE: &[(&str, &str)] = &[
+    ("the \"nvrtc\" shared library", "libnvrtc compiles kernels and is not there: install the CUDA toolkit, or add its directory to LD_LIBRARY_PATH"),
+    ("the \"cuda\" shared library", "libcuda is not there: install NVIDIA's driver, or use = [\"cpu\"] in [devices]"),
+    ("cuda_runtime.h", "the CUDA headers are not there: install the CUDA toolkit, or let CUDA_PATH name its directory"),
+    ("cuda_fp16.h", "the CUDA headers are not there: install the CUDA toolkit, or let CUDA_PATH name its directory"),
+    ("CUDA_ERROR_INSUFFICIENT_DRIVER", "the driver is older than this program's CUDA: install a newer one"),
+    ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "the driver's library and its kernel module are of different versions: restart the machine"),
+    ("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the driver is older than the CUDA toolkit: install a newer driver, or an older toolkit"),
+    (
+        "CUDA_ERROR_DEVICE_UNAVAILABLE",
+        "another process has it for itself: `nvidia-smi -c 0` lets several share it, trials_per_device = 1 needs only one",
+    ),
+    ("busy or unavailable", "another process has it for itself: `nvidia-smi -c 0` lets several share it, trials_per_device = 1 needs only one"),
+    ("CUDA_ERROR_NO_DEVICE", "no GPU is visible to it: `hpsearch devices` says why"),
+];
+
+/// What to do about a device that does not work, where a program's words tell.
+pub(super) fn advice(words: &str) -> Option<&'static str> {
+    ADVICE.iter().find(|(said, _)| words.contains(said)).map(|(_, advice)| *advice)
+}
 
 /// So many lines before the end, a word still tells why a program ended: launchers say more after it.
 const TAIL: u64 = 40;
@@ -104,6 +132,17 @@ mod tests {
         for (words, cause) in cases {
             assert_eq!(cause_of(words), cause, "{words}");
         }
+    }
+
+    #[test]
+    fn a_device_that_does_not_work_comes_with_what_to_do() {
+        let nvrtc =
+            "the device failed: a thread of it panicked: Unable to dynamically load the \"nvrtc\" shared library - searched for library names";
+        assert_eq!((cause_of(nvrtc), advice(nvrtc).map(|advice| &advice[..8])), (Some(FailureCause::DeviceLost), Some("libnvrtc")));
+        assert!(advice("DriverError(CUDA_ERROR_DEVICE_UNAVAILABLE, ..)").is_some_and(|advice| advice.contains("nvidia-smi -c 0")));
+        assert!(advice("catastrophic error: cannot open source file \"cuda_fp16.h\"").is_some_and(|advice| advice.contains("CUDA_PATH")));
+        assert_eq!(advice("ValueError: shapes (3,4) and (5,) not aligned"), None);
+        assert_eq!(cause_of("DriverError(CUDA_ERROR_ILLEGAL_ADDRESS, \"an illegal memory access\")"), Some(FailureCause::DeviceLost));
     }
 
     #[test]

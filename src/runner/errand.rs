@@ -113,6 +113,7 @@ pub fn run_while(program: &Path, job: Job, hear: &mut dyn FnMut(Progress) -> Con
                 heard
             }
             Some(Ok(Up::Checkpoint { path, step })) => hear(Progress::Checkpoint { step, path }),
+            Some(Ok(Up::Peak { .. })) => continue,
             Some(Ok(Up::Text { text })) => hear(Progress::Text(text)),
             Some(Ok(Up::At { what, done, of })) => hear(Progress::At { what, done, of }),
             Some(Err(_)) | None => hear(Progress::Line(line)),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crossbeam_channel::Sender;
 
-use super::causes::{LastWords, cause_of};
+use super::causes::{LastWords, advice, cause_of};
 use super::disk;
 use crate::engine::Input;
 use crate::event::AttemptEnd;
@@ -203,6 +203,7 @@ impl Listener {
                     let bytes = Some(disk::size(&path)).filter(|bytes| *bytes > 0);
                     self.send(Input::Checkpoint { trial: current.trial, attempt: current.attempt, step, path, bytes });
                 }
+                Ok(Up::Peak { bytes }) => self.send(Input::Peak { trial: current.trial, attempt: current.attempt, bytes }),
                 Ok(Up::Answer { .. } | Up::Text { .. } | Up::At { .. }) => {}
                 Err(error) => {
                     current.log.write(line);
@@ -254,6 +255,10 @@ impl Listener {
             Some(message) if end == EndWord::Failed && self.single && !last_words.is_empty() => Some(format!("{message}: {last_words}")),
             None if end == EndWord::Finished => current.remarks.at_end(),
             message => message,
+        };
+        let message = match message.as_deref().filter(|_| end == EndWord::Failed).and_then(|message| Some((message, advice(message)?))) {
+            Some((said, advice)) => Some(format!("{said}; {advice}")),
+            None => message,
         };
         let end = match end {
             EndWord::Finished => AttemptEnd::Completed,

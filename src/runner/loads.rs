@@ -59,7 +59,11 @@ impl Loads {
         let group = self.monitor.memory_of_group();
         let told = |(device, trials): (&Device, Vec<TrialLoad>)| {
             let Memory { used, total } = memory_of(device, &machine, group)?;
-            Some(Load { device: device.clone(), total, used, trials })
+            let cores = match device {
+                Device::Cpu | Device::Ndarray => u32::try_from(machine.processor.cores).ok().filter(|cores| *cores > 0),
+                Device::Cuda(_) | Device::Sim(_) => None,
+            };
+            Some(Load { device: device.clone(), total, used, cores, trials })
         };
         Some(loads.into_iter().filter_map(told).collect())
     }
@@ -87,13 +91,21 @@ mod tests {
         loads.hear(&Event::AttemptStarted { trial, attempt, slot, resume: None, until: None, rows_at_once: None, device_micros: 0 });
         loads.hear(&Event::AttemptLaunched { trial, attempt, pid: child.id(), pid_started: 0 });
         assert_eq!(loads.look(), None, "it is not time yet");
-        loads.looked -= PERIOD;
-        let seen = loads.look().unwrap();
-        assert!(matches!(&seen[..], [Load { device: Device::Cpu, total, used, trials }] if used < total && trials[0].memory > 50_000), "{seen:?}");
+        // A child that has only just begun has next to nothing.
+        let patience = Instant::now() + Duration::from_secs(30);
+        loop {
+            loads.looked -= PERIOD;
+            let seen = loads.look().unwrap();
+            match &seen[..] {
+                [Load { device: Device::Cpu, total, used, trials, .. }] if used < total && trials[0].memory > 50_000 => break,
+                _ => assert!(Instant::now() < patience, "{seen:?}"),
+            }
+            std::thread::sleep(PERIOD);
+        }
         crate::processes::kill(child.id());
         child.wait().unwrap();
         let end = crate::event::AttemptEnd::Completed;
-        loads.hear(&Event::AttemptEnded { trial, attempt, end, reason: None, device_micros: None });
+        loads.hear(&Event::AttemptEnded { trial, attempt, end, reason: None, device_micros: None, memory: None });
         loads.looked -= PERIOD;
         assert_eq!(loads.look(), None, "nothing runs");
     }

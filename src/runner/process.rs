@@ -307,7 +307,8 @@ fn slot_environment(slot: &Slot, threads: u32) -> BTreeMap<String, String> {
     environment.insert("PYTHONUNBUFFERED".to_owned(), "1".to_owned());
     match slot.device {
         Device::Cuda(index) => {
-            environment.insert("CUDA_VISIBLE_DEVICES".to_owned(), physical_gpu(index));
+            let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+            environment.insert("CUDA_VISIBLE_DEVICES".to_owned(), physical_gpu(index, visible.as_deref()));
             environment.insert("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned());
         }
         Device::Cpu | Device::Ndarray => {
@@ -319,10 +320,10 @@ fn slot_environment(slot: &Slot, threads: u32) -> BTreeMap<String, String> {
 }
 
 /// Our GPU `index` as the system knows it: CUDA_VISIBLE_DEVICES of this process may have renamed it.
-fn physical_gpu(index: u32) -> String {
-    let visible = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
-    let chosen = usize::try_from(index).ok().and_then(|index| visible.split(',').nth(index)).map(str::trim).filter(|entry| !entry.is_empty());
-    chosen.map_or_else(|| index.to_string(), str::to_owned)
+fn physical_gpu(index: u32, visible: Option<&str>) -> String {
+    let entry = |visible: &str| usize::try_from(index).ok().and_then(|index| visible.split(',').nth(index)).map(|entry| entry.trim().to_owned());
+    let chosen = visible.and_then(entry).filter(|entry| !entry.is_empty());
+    chosen.unwrap_or_else(|| index.to_string())
 }
 
 /// The hpsearch program, for a process that is hpsearch itself: the very file that runs, even if it was replaced or
@@ -345,6 +346,27 @@ mod tests {
         assert!(params.is_empty());
         lengthen(&mut arguments, &mut params, StepClock::Step, 70);
         assert_eq!(serde_json::to_string(&arguments).unwrap(), r#"{"max_steps":70,"seed":1}"#);
+    }
+
+    #[test]
+    fn each_process_sees_its_own_device_and_no_other() {
+        let seen = |device: Device| slot_environment(&Slot { index: 0, device }, 3).remove("CUDA_VISIBLE_DEVICES");
+        assert_eq!((seen(Device::Cpu).as_deref(), seen(Device::Ndarray).as_deref(), seen(Device::Sim(1))), (Some(""), Some(""), None));
+        let environment = slot_environment(&Slot { index: 4, device: Device::Cuda(2) }, 3);
+        assert_eq!((environment["CUDA_DEVICE_ORDER"].as_str(), environment["OMP_NUM_THREADS"].as_str()), ("PCI_BUS_ID", "3"));
+        // Inside, it is number 0, whatever it is called outside.
+        assert_eq!((inside(&Device::Cuda(2)), inside(&Device::Cpu)), (Device::Cuda(0), Device::Cpu));
+        let cases = [
+            (2, None, "2"),
+            (0, Some("3,1"), "3"),
+            (1, Some(" 3 , GPU-5f "), "GPU-5f"),
+            (1, Some("MIG-11,MIG-22"), "MIG-22"),
+            // There is no such device: the driver will say so.
+            (5, Some("3,1"), "5"),
+        ];
+        for (index, visible, expected) in cases {
+            assert_eq!(physical_gpu(index, visible), expected, "{index} of {visible:?}");
+        }
     }
 
     #[test]

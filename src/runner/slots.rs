@@ -126,6 +126,7 @@ mod tests {
             select: select.iter().map(|name| (*name).to_owned()).collect(),
             trials_per_device: per_device,
             packed: false,
+            memory: None,
             cpu_threads: 1,
         };
         slots(&spec, &Program::Inline, machine).map(|slots| slots.iter().map(|slot| slot.device.to_string()).collect())

@@ -16,7 +16,7 @@ fn suggestion(entry: &SamplerEntry, space: &Space, trials: &[Trial]) -> Result<O
     let (seeds, fixed) = (SeedTree::new(1), Params::new());
     let number = TrialNumber(trials.len() as u64);
     let history = History::of(trials, Direction::Minimize);
-    let ask = Ask { space, history, number, fixed: &fixed, budget: None, constraints: &[], earlier: &[], seeds };
+    let ask = Ask { room: None, space, history, number, fixed: &fixed, budget: None, constraints: &[], earlier: &[], seeds };
     propose(sampler.as_ref(), &ask, &mut seeds.stream("bad input")).map_err(|error| error.to_string())
 }
 

@@ -92,6 +92,7 @@ impl Suite<'_> {
         let mut trials = Vec::new();
         for number in 0..length {
             let ask = Ask {
+                room: None,
                 constraints: &[],
                 earlier: &[],
                 space: self.space,
@@ -154,6 +155,7 @@ impl Suite<'_> {
 
     fn suggest(&self, trials: &[Trial], number: u64, fixed: &Params) -> Result<Option<Params>, String> {
         let ask = Ask {
+            room: None,
             constraints: &[],
             earlier: &[],
             space: self.space,

@@ -44,7 +44,7 @@ impl Run<'_> {
         let number = TrialNumber(trials.len() as u64);
         let history = History::of(trials, Direction::Minimize);
         let (constraints, earlier, space, fixed) = (self.constraints, self.earlier, self.space, &Params::new());
-        let ask = Ask { space, history, number, fixed, budget: None, constraints, earlier, seeds };
+        let ask = Ask { room: None, space, history, number, fixed, budget: None, constraints, earlier, seeds };
         propose(self.sampler, &ask, &mut seeds.stream(&format!("sampler/{number}")))
     }
 

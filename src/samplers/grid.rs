@@ -156,6 +156,7 @@ mod tests {
     fn suggest(grid: &Grid, trials: &[Trial], fixed: &Params, seed: u64) -> Option<Params> {
         let number = TrialNumber(trials.len() as u64);
         let ask = Ask {
+            room: None,
             constraints: &[],
             earlier: &[],
             space: &grid.space,

@@ -58,6 +58,7 @@ mod tests {
         let tree = SeedTree::new(7);
         let draw = |number| {
             let ask = Ask {
+                room: None,
                 constraints: &[],
                 earlier: &[],
                 space: &space,

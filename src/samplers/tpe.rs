@@ -115,7 +115,7 @@ impl Tpe {
         while left > 0 && draws < DRAWS * self.candidates {
             let point = densities.good.draw(&fixed, rng);
             draws += 1;
-            if !ask.constraints.is_empty() && !ask.allows(&cube.decode(&point, ask)) {
+            if ask.is_restricted() && !ask.allows(&cube.decode(&point, ask)) {
                 continue;
             }
             left -= 1;

@@ -198,6 +198,7 @@ mod tests {
     fn ask(sampler: &dyn Sampler, space: &Space, trials: &[Trial], seed: u64) -> Params {
         let number = TrialNumber(trials.len() as u64);
         let ask = Ask {
+            room: None,
             constraints: &[],
             earlier: &[],
             space,

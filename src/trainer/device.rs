@@ -114,6 +114,18 @@ pub fn tune_allocator() {
     }
 }
 
+/// Gives memory that nothing uses back to the system: what a large trial had is not to be held through small ones that follow it.
+///
+/// Where the C library is not glibc, that is up to it.
+pub fn give_memory_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[expect(unsafe_code, reason = "`malloc_trim` has no safe wrapper; it only returns free pages to the system")]
+    // SAFETY: it takes a plain number, and glibc locks each arena while it looks for free pages.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Makes the heap grow, and asks that what it has got consist of huge pages where the system gives these on request (`madvise`).
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "the heap's place is the C library's to tell")]

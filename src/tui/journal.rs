@@ -12,7 +12,7 @@ use super::look::Look;
 use super::state::State;
 use crate::event::{Answer, AttemptEnd, Event, Seq};
 use crate::reporters::wording::{
-    attempt_end, count, disk_exceeded, extension, micros, number, one_line, param, rough_duration, shorten, slots, width,
+    attempt_end, count, disk_exceeded, extension, micros, number, one_line, param, passed_over, rough_duration, shorten, slots, width,
 };
 use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::time::Timestamp;
@@ -191,6 +191,7 @@ fn said(event: &Event) -> (Weight, String) {
         Event::DevicePaused { device } => (Study, format!("{device} is paused: nothing is started there")),
         Event::DeviceResumed { device } => (Study, format!("{device} is resumed")),
         Event::Packed { device, slots, reason, .. } => (Study, format!("{slots} at a time on {device}: {reason}")),
+        Event::PassedOver { points, reason, .. } => (Plain, passed_over(*points, reason)),
         Event::SlotsChanged { slots: now } => (Study, format!("the study has {} now", slots(now))),
         Event::DiskExceeded { bytes, limit } => (Study, disk_exceeded(*bytes, *limit)),
         Event::Noted { trial: Some(_), text } => (Plain, format!("note: {text}")),

@@ -110,7 +110,7 @@ impl Script {
         let trial = TrialNumber(number);
         let reason = reason.map(str::to_owned);
         self.append(&[
-            Event::AttemptEnded { trial, attempt: AttemptNumber(0), end, reason: reason.clone(), device_micros: None },
+            Event::AttemptEnded { trial, attempt: AttemptNumber(0), end, reason: reason.clone(), device_micros: None, memory: None },
             Event::TrialFinished { trial, state, value, reason },
         ]);
     }

@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
@@ -25,6 +26,10 @@ const TURN: Duration = Duration::from_millis(100);
 static BUILTIN: AtomicBool = AtomicBool::new(false);
 static SET_UP: Once = Once::new();
 
+/// The first panic of another thread than the one that carries out the job: a device's own, whose driver says there what went wrong.
+/// A lock, for any thread may panic, at any time.
+static ELSEWHERE: Mutex<Option<String>> = Mutex::new(None);
+
 /// Whether this process is a worker of the built-in trainer: then it ends the moment its runner is gone.
 pub(super) fn is_training() -> bool {
     BUILTIN.load(Ordering::Relaxed)
@@ -35,18 +40,62 @@ pub(super) fn run(job: &Job, incoming: &Receiver<Incoming>) {
     BUILTIN.store(true, Ordering::Relaxed);
     SET_UP.call_once(|| {
         trainer::tune_allocator();
+        note_panics(std::thread::current().id());
         // A stopped process cannot notice that its stdin was closed; the kernel can. Where it is not told, the pipe still tells.
         let _pipe_tells = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     });
+    forget_peak();
+    let _of_an_earlier_job = elsewhere();
     let (end, message) = match catch_unwind(AssertUnwindSafe(|| carry_out(job, incoming))) {
         Ok(Ok(end)) => (end.0, end.1),
         Ok(Err(message)) => (EndWord::Failed, Some(message)),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            (EndWord::Failed, Some(format!("the trainer panicked (please report it): {}", text.unwrap_or_default())))
+            (EndWord::Failed, Some(panicked(&text.unwrap_or_default(), elsewhere().as_deref())))
         }
     };
+    if let (Job::Train(_), Some(bytes)) = (job, peak()) {
+        say(&Up::Peak { bytes });
+    }
+    trainer::give_memory_back();
     say(&Up::End { end, message });
+}
+
+/// Remembers what other threads than this one panic with, besides saying it as usual.
+fn note_panics(own: ThreadId) {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if std::thread::current().id() != own {
+            let text = info.payload_as_str().unwrap_or("it does not say why").to_owned();
+            ELSEWHERE.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(text);
+        }
+        usual(info);
+    }));
+}
+
+fn elsewhere() -> Option<String> {
+    ELSEWHERE.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// What a panic means. Where a device's thread panicked first, the device failed: another process may have more luck.
+fn panicked(text: &str, elsewhere: Option<&str>) -> String {
+    match elsewhere {
+        Some(first) => TrainerError::DeviceLost { message: format!("a thread of it panicked: {first}") }.to_string(),
+        None => format!("the trainer panicked (please report it): {text}"),
+    }
+}
+
+/// Lets the system forget the most memory that this process had resident: what is told is that of one job.
+fn forget_peak() {
+    // Linux 4.0, where that is built in; elsewhere it stays the most of all jobs.
+    let _kept = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+/// The most bytes that this process had resident.
+fn peak() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 type End = (EndWord, Option<String>);
@@ -283,5 +332,40 @@ impl Host for Uplink<'_> {
             }
         }
         self.leave.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_a_devices_thread_is_told_as_the_devices_failure_and_not_as_a_mistake_of_the_trainers() {
+        note_panics(std::thread::current().id());
+        assert_eq!(elsewhere(), None);
+        let device = std::thread::spawn(|| panic!("CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered"));
+        assert!(device.join().is_err());
+        let own = catch_unwind(|| panic!("receiving on a closed channel"));
+        assert!(own.is_err());
+        let first = elsewhere();
+        assert_eq!(
+            panicked("receiving on a closed channel", first.as_deref()),
+            "the device failed: a thread of it panicked: CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered"
+        );
+        assert_eq!(elsewhere(), None, "told once");
+        assert_eq!(panicked("index out of bounds", None), "the trainer panicked (please report it): index out of bounds");
+    }
+
+    #[test]
+    fn the_peak_of_a_job_is_told_without_that_of_the_one_before() {
+        let take = |bytes: usize| std::hint::black_box(vec![1_u8; bytes]).len();
+        forget_peak();
+        take(300 << 20);
+        let large = peak().unwrap();
+        trainer::give_memory_back();
+        forget_peak();
+        take(1 << 20);
+        let small = peak().unwrap();
+        assert!(large >= small + (200 << 20), "{large} {small}");
     }
 }

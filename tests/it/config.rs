@@ -120,7 +120,8 @@ env = { OMP_PROC_BIND = "true" }
 
 [devices]
 use = ["cpu", "cuda:0", "cuda:*", "sim:0", "sim:1..3"]
-trials_per_device = 2
+trials_per_device = "auto"
+memory = "20GiB"
 cpu_threads = 4
 
 [retry]
@@ -548,6 +549,7 @@ fn problems_of_devices_retries_checkpoints_and_exports_are_explained() {
             ("[command]", "[devices]\nuse = [\"sim:3..1\"]\n[command]"),
             ("[command]", "[devices]\ntrials_per_device = 0\n[command]"),
             ("[command]", "[devices]\ntrials_per_device = \"many\"\n[command]"),
+            ("[command]", "[devices]\nmemory = \"9GiB\"\n[command]"),
             ("[command]", "[devices]\ncpu_threads = 0\n[command]"),
             ("[command]", "[retry]\nmax = -1\n[command]"),
             ("[command]", "[retry]\non = [\"oom\", \"crash\"]\n[command]"),
@@ -644,7 +646,8 @@ fn every_accepted_key_is_taken() {
     assert_eq!(spec.enqueue[1].get("model.layers"), Some(&Value::Int(2)));
     assert_eq!((spec.sampler.name.as_str(), spec.sampler.alias.as_deref()), ("tpe", None));
     assert_eq!(spec.pruner.word("mode", "stop"), "promote");
-    assert_eq!((spec.devices.trials_per_device, spec.devices.cpu_threads, spec.devices.select.len()), (Some(2), 4, 5));
+    assert_eq!((spec.devices.packed, spec.devices.cpu_threads, spec.devices.select.len()), (true, 4, 5));
+    assert_eq!((spec.devices.trials_per_device, spec.devices.memory), (None, Some(20 << 30)));
     assert_eq!((spec.retry.max, spec.retry.on.contains(&FailureCause::Oom)), (3, true));
     assert_eq!((spec.budget.device_hours, spec.budget.cost, spec.budget.price_per_hour), (Some(12.5), Some(40.0), Some(2.5)));
     assert_eq!((spec.checkpoints.keep_best, spec.checkpoints.max_disk), (Some(5), Some(3 << 29)));

@@ -56,7 +56,8 @@ const MODULES: &[Module] = &[
     ("wire", Policies, &["arguments"]),
     ("forecast", Policies, &[]),
     ("storage", Policies, &["forecast"]),
-    ("samplers", Policies, &["policy"]),
+    ("footprint", Policies, &["arguments"]),
+    ("samplers", Policies, &["footprint", "policy"]),
     ("importance", Policies, &[]),
     // Its conformance suite draws points as the random sampler does.
     ("pruners", Policies, &["policy", "samplers"]),

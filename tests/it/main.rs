@@ -18,6 +18,7 @@ mod devices;
 mod doctor;
 mod engine;
 mod faults;
+mod footprints;
 mod forecasts;
 mod fuzz;
 mod gc;
@@ -30,6 +31,8 @@ mod library;
 mod memory;
 #[cfg(feature = "train")]
 mod models;
+#[cfg(feature = "train")]
+mod packed_trials;
 mod packing;
 mod pictures;
 mod readers;

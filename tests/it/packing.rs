@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use hpsearch::device::Device;
+use hpsearch::engine::packing::{Advice, Guest, Load, Packing, TrialLoad, Waiting};
 use hpsearch::engine::simulator::{Fault, Run, Shared, Simulation, Turn};
 use hpsearch::event::{Event, PackingChange};
 use hpsearch::metric::Score;
 use hpsearch::params::Params;
 use hpsearch::study::{PolicySpec, StudySpec};
+use hpsearch::time::Timestamp;
 use hpsearch::trial::{TrialNumber, TrialState};
 use hpsearch::view::StudyView;
 use proptest::prelude::*;
@@ -35,7 +38,8 @@ fn shared(trials: u64, memory: u64, (least, most): (u64, u64), best: usize) -> S
         let whole = least + ((most - least) as f64 * share(params)) as u64;
         if step < 2 { whole / 2 } else { whole }
     };
-    simulation.shared = Some(Shared { memory, takes: Box::new(takes), throughput: Box::new(move |trials| trials.min(best) as f64) });
+    simulation.shared =
+        Some(Shared { memory, takes: Box::new(takes), throughput: Box::new(move |trials| trials.min(best) as f64), is_strict: false });
     simulation
 }
 
@@ -223,4 +227,64 @@ fn a_place_that_makes_real_trials_wait_for_each_other_is_given_back() {
     assert!(ended.out.contains(": not worth a place"), "{}", ended.out);
     assert!(most_at_a_time(&ended.out) <= 4, "{}", ended.out);
     assert_eq!(site.states(), ["complete"; 4]);
+}
+
+/// A processor of so many cores with trials that use some of them, looked at for `seconds`; what is advised, in order.
+fn on_cores(mut packing: Packing, cores: u32, used: f64, seconds: i64) -> (u32, Vec<Advice>) {
+    let mut advised = Vec::new();
+    let at = |seconds: i64| Timestamp(seconds * 1_000_000);
+    packing.begin(at(0));
+    for second in 1..seconds {
+        let running = packing.slots();
+        let guests: Vec<Guest> = (0..u64::from(running))
+            .map(|trial| Guest { trial: TrialNumber(trial), since: at(0), is_best: trial == 0, leaves: false, needs: None })
+            .collect();
+        // Each gets its share.
+        let share = used.min(f64::from(cores) / f64::from(running));
+        let trials = guests.iter().map(|guest| TrialLoad { trial: guest.trial, memory: GIB / 8, cores: Some(share) }).collect();
+        let load = Load { device: Device::Cpu, total: 1000 * GIB, used: GIB, cores: Some(cores), trials };
+        packing.loaded(&load, running, at(second));
+        advised.extend(packing.advise(&guests, Waiting::Somebody(None), at(second)));
+    }
+    (packing.slots(), advised)
+}
+
+#[test]
+fn trials_of_the_trainer_share_a_processor_up_to_its_cores_however_busy_others_make_it() {
+    for (cores, threads, most) in [(1, 1, 1), (2, 1, 2), (8, 1, 8), (8, 3, 2), (2, 4, 1)] {
+        // A third of the processor time that they would take.
+        let (slots, advised) = on_cores(Packing::new(Timestamp::default()).of_busy_trials(threads), cores, 0.3, 400);
+        assert_eq!(slots, most, "{advised:?}");
+        let full: Vec<&String> = advised.iter().filter(|advice| advice.change == PackingChange::Full).map(|advice| &advice.reason).collect();
+        assert_eq!(full.len(), 1, "said once: {advised:?}");
+        assert!(full[0].starts_with("all of ") && full[0].contains("each trial computes on"), "{full:?}");
+    }
+    // What an earlier run found good on another machine does not fit here.
+    let mut packing = Packing::new(Timestamp::default()).of_busy_trials(1);
+    packing.recall(Timestamp(0), 16, PackingChange::Admitted, GIB);
+    let (slots, advised) = on_cores(packing, 4, 0.9, 60);
+    assert_eq!((slots, advised[0].change, advised[0].reason.as_str()), (4, PackingChange::Back, "4 cores for trials that compute on 1 thread each"));
+}
+
+#[test]
+fn commands_that_compute_stop_at_the_cores_and_those_that_rest_do_not() {
+    let (slots, advised) = on_cores(Packing::new(Timestamp::default()), 4, 1.0, 400);
+    assert_eq!(slots, 4, "{advised:?}");
+    assert_eq!(advised.last().unwrap().reason, "4.0 of 4 cores are in use, and another may use 1.0");
+    let (slots, _) = on_cores(Packing::new(Timestamp::default()), 4, 0.1, 400);
+    assert!(slots > 8, "{slots}");
+}
+
+#[test]
+fn trials_take_together_what_their_user_gave_them() {
+    let mut simulation = shared(40, 100 * GIB, (2 * GIB, 2 * GIB), 16);
+    simulation.spec.devices.memory = Some(10 * GIB);
+    let run = simulation.run(&[]).unwrap();
+    assert_sound(&run, &simulation, 40);
+    assert_eq!(run.most_memory, 8 * GIB);
+    let said = run.turns.iter().flat_map(|turn| &turn.events).find_map(|event| match event {
+        Event::Packed { change: PackingChange::Full, reason, .. } => Some(reason.clone()),
+        _ => None,
+    });
+    assert!(said.as_deref().is_some_and(|said| said.starts_with("memory has no room: 10.0 GiB of 10.0 GiB with another ")), "{said:?}");
 }

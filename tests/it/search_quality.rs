@@ -106,7 +106,17 @@ fn search(sampler: &str, space: &Space, loss: fn(&Params) -> f64, budget: u64, s
     let mut trials: Vec<Trial> = Vec::new();
     for number in 0..budget {
         let history = History::of(&trials, Direction::Minimize);
-        let ask = Ask { constraints: &[], earlier: &[], space, history, number: TrialNumber(number), fixed: &nothing, budget: Some(budget), seeds };
+        let ask = Ask {
+            room: None,
+            constraints: &[],
+            earlier: &[],
+            space,
+            history,
+            number: TrialNumber(number),
+            fixed: &nothing,
+            budget: Some(budget),
+            seeds,
+        };
         let point = sampler.suggest(&ask, &mut seeds.stream(&format!("sampler/{number}"))).unwrap().unwrap();
         let value = loss(&point);
         let (state, value) = if value.is_nan() { (TrialState::Failed, None) } else { (TrialState::Complete, Some(value)) };

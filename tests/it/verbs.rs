@@ -120,7 +120,7 @@ impl Scene {
     pub fn end(&mut self, number: u64, end: AttemptEnd, state: TrialState, value: Option<f64>, reason: Option<&str>) {
         let (trial, reason) = (TrialNumber(number), reason.map(str::to_owned));
         self.append(&[
-            Event::AttemptEnded { trial, attempt: AttemptNumber(0), end, reason: reason.clone(), device_micros: None },
+            Event::AttemptEnded { trial, attempt: AttemptNumber(0), end, reason: reason.clone(), device_micros: None, memory: None },
             Event::TrialFinished { trial, state, value, reason },
         ]);
     }

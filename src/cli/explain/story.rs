@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::event::{AttemptEnd, Event};
 use crate::metric::Score;
 use crate::params::Params;
+use crate::reporters::wording::passed_over;
 use crate::space::Space;
 use crate::study::StudySpec;
 use crate::time::Timestamp;
@@ -98,7 +99,7 @@ pub struct AttemptStory {
 pub struct Turn {
     /// When.
     pub at: Timestamp,
-    /// `paused`, `queued again`, `continued`, `shares` or `noted`.
+    /// `paused`, `queued again`, `continued`, `shares`, `drawn again` or `noted`.
     pub what: &'static str,
     /// Why.
     pub reason: String,
@@ -166,6 +167,9 @@ impl<'a> Teller<'a> {
             Event::TrialContinued { until, from, .. } => {
                 let reason = format!("it had ended as {}; runs up to {} {until}", from.as_str(), self.spec.step.as_str());
                 self.story.turns.push(Turn { at, what: "continued", reason });
+            }
+            Event::PassedOver { points, reason, .. } => {
+                self.story.turns.push(Turn { at, what: "drawn again", reason: passed_over(*points, reason) });
             }
             Event::Noted { text, .. } => self.story.turns.push(Turn { at, what: "noted", reason: text.clone() }),
             _ => {}
@@ -312,6 +316,7 @@ mod tests {
             end: AttemptEnd::Lost,
             reason: reason.clone(),
             device_micros: None,
+            memory: None,
         });
         journal.push(Event::TrialQueued { trial: TrialNumber(0), until: None, reason: "lost".into() });
         let story = told(0, &journal);

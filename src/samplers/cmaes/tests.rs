@@ -45,7 +45,7 @@ fn built(space: &Space) -> CmaEs {
 fn suggest(sampler: &CmaEs, space: &Space, trials: &[Trial], number: u64, seed: u64) -> Params {
     let (seeds, fixed) = (SeedTree::new(seed), Params::new());
     let history = History::of(trials, Direction::Minimize);
-    let ask = Ask { space, history, number: TrialNumber(number), fixed: &fixed, budget: None, constraints: &[], earlier: &[], seeds };
+    let ask = Ask { room: None, space, history, number: TrialNumber(number), fixed: &fixed, budget: None, constraints: &[], earlier: &[], seeds };
     sampler.suggest(&ask, &mut seeds.stream(&format!("sampler/{number}"))).unwrap().unwrap()
 }
 

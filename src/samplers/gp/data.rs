@@ -127,6 +127,7 @@ mod tests {
         let history = History::of(trials, Direction::Minimize);
         let (fixed, seeds) = (Params::new(), SeedTree::new(0));
         let ask = Ask {
+            room: None,
             constraints: &[],
             earlier: &[],
             space: &space,

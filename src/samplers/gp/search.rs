@@ -139,7 +139,7 @@ impl Search<'_> {
     }
 
     fn allows(&self, point: &[f64]) -> bool {
-        self.ask.constraints.is_empty() || self.ask.allows(&self.cube.decode(point, self.ask))
+        !self.ask.is_restricted() || self.ask.allows(&self.cube.decode(point, self.ask))
     }
 
     fn anywhere(&self, rng: &mut StreamRng) -> Point {

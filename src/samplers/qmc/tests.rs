@@ -17,6 +17,7 @@ fn sequence(seed: u64) -> Sequence {
 fn suggest(sampler: &dyn Sampler, space: &Space, trials: &[Trial], number: u64, seed: u64) -> Params {
     let (seeds, number) = (SeedTree::new(seed), TrialNumber(number));
     let ask = Ask {
+        room: None,
         constraints: &[],
         earlier: &[],
         space,

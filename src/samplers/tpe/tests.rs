@@ -62,6 +62,7 @@ fn with_optunas_rules_the_split_and_the_ratio_of_densities_are_optunas() {
         let nothing = Params::new();
         let history = History::of(&trials, Direction::Minimize);
         let ask = Ask {
+            room: None,
             constraints: &[],
             earlier: &[],
             space: &space,
@@ -86,6 +87,7 @@ fn with_optunas_rules_the_split_and_the_ratio_of_densities_are_optunas() {
 fn suggest(sampler: &dyn Sampler, space: &Space, trials: &[Trial], seed: u64) -> Params {
     let number = TrialNumber(trials.len() as u64);
     let ask = Ask {
+        room: None,
         constraints: &[],
         earlier: &[],
         space,

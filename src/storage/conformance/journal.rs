@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand::RngExt as _;
 
 use crate::device::{Device, Slot};
-use crate::event::{AttemptEnd, Event};
+use crate::event::{AttemptEnd, Event, MemoryUse};
 use crate::metric::{Direction, Metrics};
 use crate::params::Params;
 use crate::sample::Sample;
@@ -127,6 +127,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
             end: random_end(rng),
             reason: rng.random_bool(0.5).then_some(reason),
             device_micros: rng.random_bool(0.7).then(|| rng.random_range(0..1_000)),
+            memory: rng.random_bool(0.5).then(|| MemoryUse { peak: rng.random_range(0..1 << 40), room: rng.random_range(0..1 << 40) }),
         },
         19 => Event::TrialQueued { trial, until, reason },
         20 => Event::TrialPaused { trial, reason, hold: [None, Some(Hold::Trial), Some(Hold::Study)][rng.random_range(0..3)] },
@@ -135,6 +136,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
             let value = (state == TrialState::Complete).then(|| random_number(rng));
             Event::TrialFinished { trial, state, value, reason: rng.random_bool(0.5).then_some(reason) }
         }
+        22 if rng.random_bool(0.5) => Event::PassedOver { trial, points: rng.random_range(1..99), reason },
         22 => Event::StudyFinished { reason },
         23 if rng.random_bool(0.5) => {
             let device = [Device::Cpu, Device::Cuda(3)][rng.random_range(0..2)].clone();

@@ -127,7 +127,7 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
     store.append(
         &lease,
         Timestamp(8),
-        &[Event::AttemptEnded { trial, attempt: first, end: end.clone(), reason: Some("no memory".to_owned()), device_micros: None }],
+        &[Event::AttemptEnded { trial, attempt: first, end: end.clone(), reason: Some("no memory".to_owned()), device_micros: None, memory: None }],
     )?;
     store.append(&lease, Timestamp(9), &[start(second, resume)])?;
     let stored = open().attempts(lease.study, Some(trial))?;

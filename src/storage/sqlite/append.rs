@@ -116,7 +116,7 @@ impl<'a> Append<'a> {
                 self.execute(sql, params![self.study.0, device.to_string()]).map(drop)?;
             }
             // Its engine reads it in the journal.
-            Event::Packed { .. } => {}
+            Event::Packed { .. } | Event::PassedOver { .. } => {}
             Event::SlotsChanged { slots } => {
                 let sql = "UPDATE runner SET slots = ?2 WHERE seq = (SELECT max(seq) FROM runner WHERE study_id = ?1)";
                 self.execute(sql, params![self.study.0, to_json(slots)?]).map(drop)?;

@@ -123,7 +123,7 @@ impl Script {
             }
         }
         let (end, state, value, reason) = end;
-        events.push(Event::AttemptEnded { trial, attempt, end, reason: reason.clone(), device_micros: None });
+        events.push(Event::AttemptEnded { trial, attempt, end, reason: reason.clone(), device_micros: None, memory: None });
         events.push(Event::TrialFinished { trial, state, value, reason });
         events
     }

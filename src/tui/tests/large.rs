@@ -35,7 +35,7 @@ fn events_of(number: u64) -> Vec<Event> {
         0 => (AttemptEnd::Stopped, TrialState::Pruned, None, Some("rank 9 of 12 at step 3; 4 go on".to_owned())),
         _ => (AttemptEnd::Completed, TrialState::Complete, Some(value + 1.0 / 3.0), None),
     };
-    events.push(Event::AttemptEnded { trial, attempt, end, reason: reason.clone(), device_micros: None });
+    events.push(Event::AttemptEnded { trial, attempt, end, reason: reason.clone(), device_micros: None, memory: None });
     events.push(Event::TrialFinished { trial, state, value, reason });
     events
 }

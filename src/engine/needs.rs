@@ -1,0 +1,127 @@
+//! What trials need of memory, as their study has learned it: for their places on shared devices, and for what is proposed.
+//!
+//! All of it is in the journal: an attempt's end says what it took at most, and what its device had for one trial alone. What is proposed
+//! is then the same whenever the journal is.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use super::Engine;
+use super::memory::Memory;
+use super::packing::size;
+use crate::arguments::RowsAtOnce;
+use crate::device::Device;
+use crate::event::{AttemptEnd, Event, MemoryUse};
+use crate::footprint::{Footprint, Seen, Sizes, sizes};
+use crate::samplers::Room;
+use crate::study::{FailureCause, StudySpec};
+use crate::trial::{Trial, TrialNumber};
+use crate::view::StudyView;
+
+/// Points are measured against memory once a trial took this share of what a device has: before, all of them fit.
+const SCARCE: u64 = 4;
+/// So many trials are learned from.
+const KEPT: usize = 128;
+
+/// What was learned of what trials need.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Needs {
+    /// The last trials that ended.
+    seen: Vec<Seen>,
+    /// The most that any took.
+    largest: u64,
+    footprint: Option<Footprint>,
+    /// Sizes of those that ran out of memory although they were alone.
+    starved: Vec<Sizes>,
+    /// What each device has for a trial that is alone on it.
+    rooms: BTreeMap<Device, u64>,
+    /// Where attempts run, and with how many training rows at once, where that is not what their arguments say.
+    open: BTreeMap<TrialNumber, (Device, Option<u64>)>,
+}
+
+impl Needs {
+    /// Takes in an event of the journal; the trials of `view` are known by then.
+    pub fn apply(&mut self, spec: &StudySpec, view: &StudyView, event: &Event) {
+        match event {
+            // It may have other devices.
+            Event::RunnerStarted { .. } => {
+                self.rooms.clear();
+                self.open.clear();
+                self.starved.clear();
+            }
+            Event::AttemptStarted { trial, slot, rows_at_once, .. } => drop(self.open.insert(*trial, (slot.device.clone(), *rows_at_once))),
+            Event::AttemptEnded { trial, end, memory, .. } => {
+                let Some((device, rows)) = self.open.remove(trial) else { return };
+                let is_alone = self.open.values().all(|(other, _)| *other != device);
+                if let (AttemptEnd::Failed(FailureCause::Oom), true, Some(trial)) = (end, is_alone, view.trial(*trial)) {
+                    self.starved.push(sizes(spec, &trial.params, rows_then(spec, trial, rows)));
+                }
+                let Some(MemoryUse { peak, room }) = *memory else { return };
+                self.rooms.insert(device, room);
+                // One that failed or left early need not have reached its peak.
+                let is_whole = matches!(end, AttemptEnd::Completed | AttemptEnd::Paused | AttemptEnd::Stopped);
+                let Some(trial) = view.trial(*trial).filter(|_| is_whole) else { return };
+                self.largest = self.largest.max(peak);
+                if self.seen.len() >= KEPT {
+                    self.seen.remove(0);
+                }
+                self.seen.push(Seen { sizes: sizes(spec, &trial.params, rows_then(spec, trial, rows)), bytes: peak });
+                self.footprint = Footprint::learn(&self.seen);
+            }
+            _ => {}
+        }
+    }
+
+    /// What half of the last trials took at most, where it can be told beforehand what a trial takes.
+    fn usual(&self) -> Option<u64> {
+        self.footprint.as_ref()?;
+        let mut taken: Vec<u64> = self.seen.iter().map(|seen| seen.bytes).collect();
+        taken.sort_unstable();
+        taken.get(taken.len() / 2).copied()
+    }
+
+    /// What trials may take that are to be proposed: what the roomiest device has, and with the same footprint less than any that
+    /// found too little there. `None` while memory is no matter.
+    fn room(&self) -> Option<(&Footprint, u64, u64)> {
+        let roomiest = self.rooms.values().copied().max().filter(|room| *room > 0)?;
+        self.footprint.as_ref().filter(|_| self.largest >= roomiest / SCARCE).map(|footprint| {
+            let too_much = self.starved.iter().map(|sizes| footprint.expect(sizes).likely).min();
+            (footprint, roomiest, too_much.unwrap_or(u64::MAX))
+        })
+    }
+}
+
+/// Rows at once of an attempt whose training rows were halved down to so many.
+fn rows_then(spec: &StudySpec, trial: &Trial, rows: Option<u64>) -> Option<RowsAtOnce> {
+    let usual = Memory::new(spec, &trial.params, 0)?.usual;
+    let halved = (0..=usual.halvings()).map(|times| usual.halved(times));
+    rows.and_then(|train| halved.into_iter().find(|rows| rows.train as u64 <= train))
+}
+
+impl Engine {
+    /// Bytes that a trial will have taken at most, where trials like it have ended.
+    pub(super) fn needs_of(&self, trial: &Trial) -> Option<u64> {
+        let rows = self.memory_of(trial).map(Memory::rows);
+        let footprint = self.needs.footprint.as_ref()?;
+        Some(footprint.expect(&sizes(&self.spec, &trial.params, rows)).most)
+    }
+
+    /// The same of whoever is next: a trial that waits, or one that is still to be proposed and takes as much as others do.
+    pub(super) fn needs_of_next(&self) -> Option<u64> {
+        let waiting = self.recovered.first().or_else(|| self.queue.first());
+        match waiting.and_then(|number| self.view.trial(*number)) {
+            Some(trial) => self.needs_of(trial),
+            None => self.needs.usual(),
+        }
+    }
+
+    /// Calls `propose` with the memory that a proposed trial may take, where that matters; and tells how many points it passed over,
+    /// and why.
+    pub(super) fn within_memory<T>(&self, propose: impl FnOnce(Option<Room<'_>>) -> T) -> (T, Option<(u64, String)>) {
+        let Some((footprint, bytes, too_much)) = self.needs.room().filter(|_| self.spec.devices.packed) else { return (propose(None), None) };
+        let passed_over = Cell::new(0);
+        let proposed = propose(Some(Room { spec: &self.spec, footprint, bytes, too_much, passed_over: &passed_over }));
+        let reason = || format!("expected not to fit into the {} that a device has for one trial ({})", size(bytes), footprint.in_words());
+        (proposed, (passed_over.get() > 0).then(|| (passed_over.get(), reason())))
+    }
+}
