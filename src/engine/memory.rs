@@ -121,7 +121,9 @@ impl Engine {
             return Err(format!("{message}; {help}"));
         }
         let before = memory.usual.halved(memory.halved - 1);
-        self.requeue(number, &format!("{}; now {}", too_many(before), memory.rows().train));
+        let now = memory.rows();
+        let now = if now.train < before.train { now.train.to_string() } else { format!("{} at once in evaluation", now.eval) };
+        self.requeue(number, &format!("{}; now {now}", too_many(before)));
         Ok(())
     }
 

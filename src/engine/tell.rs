@@ -101,7 +101,7 @@ impl Engine {
         let Some(busy) = self.busy[slot].take() else { return };
         let leaving = match busy.leaving.map(|(leaving, _)| leaving) {
             // A report was on its way when it was asked to leave: what its pruner said to that stays said.
-            Some(leaving @ (Leaving::TimedOut(_) | Leaving::Draining)) => Some(self.last_word(number).unwrap_or(leaving)),
+            Some(leaving @ (Leaving::TimedOut(_) | Leaving::Draining | Leaving::Holding { .. })) => Some(self.last_word(number).unwrap_or(leaving)),
             leaving => leaving,
         };
         let end = match (&leaving, end) {

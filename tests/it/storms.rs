@@ -191,11 +191,19 @@ fn a_paused_ladder_of_rungs_goes_on_after_every_cause() {
     }
 }
 
-/// Two trials that have been told to stop or to pause in the very moment in which something else ends their attempt.
+/// What ends a trial's attempt in the moment in which its pruner has told it to stop or to pause.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Late {
+    TimesOut,
+    Interrupted,
+    /// Its user paused it, and it was asked to leave before its report arrived.
+    PausedByItsUser,
+}
+
 #[test]
 fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_leave_at_that_moment() {
     for (mode, expected) in [("stop", TrialState::Pruned), ("promote", TrialState::Paused)] {
-        for times_out in [false, true] {
+        for late in [Late::TimesOut, Late::Interrupted, Late::PausedByItsUser] {
             let mut study = spec(6, "random", asha(mode));
             study.retry.on = vec![FailureCause::Timeout];
             study.budget.stall_time = Some(Duration::from_secs(2));
@@ -230,18 +238,17 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
                     engine.step(turn.at, input);
                 }
             }
-            let late = whole.turns[decided].at.after(Duration::from_secs(10));
-            engine.step(late, if times_out { Input::Tick } else { Input::Interrupt });
-            engine.step(late, Input::Report { trial, attempt, step, metrics });
-            let end = if times_out { AttemptEnd::Failed(FailureCause::WorkerLost) } else { AttemptEnd::Interrupted };
-            engine.step(late, Input::Ended { trial, attempt, end, message: None });
+            let mut now = whole.turns[decided].at.after(Duration::from_secs(1));
+            if late == Late::PausedByItsUser {
+                engine.step(now, Input::Request { id: 1, request: Request::PauseTrial { trial } });
+            }
+            now = now.after(Duration::from_secs(10));
+            engine.step(now, if late == Late::Interrupted { Input::Interrupt } else { Input::Tick });
+            engine.step(now, Input::Report { trial, attempt, step, metrics });
+            let end = if late == Late::TimesOut { AttemptEnd::Failed(FailureCause::WorkerLost) } else { AttemptEnd::Interrupted };
+            engine.step(now, Input::Ended { trial, attempt, end, message: None });
             let ended = engine.view().trial(trial).unwrap();
-            assert_eq!(
-                (ended.state, ended.last().map(|(step, _)| step)),
-                (expected, Some(step)),
-                "{mode}, times out: {times_out}: {:?}",
-                ended.reason
-            );
+            assert_eq!((ended.state, ended.last().map(|(step, _)| step)), (expected, Some(step)), "{mode}, {late:?}: {:?}", ended.reason);
         }
     }
 }
