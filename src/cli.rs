@@ -20,6 +20,7 @@ mod export_data;
 mod extend;
 mod gc;
 mod generate;
+mod halving;
 mod importance;
 mod init;
 mod kill;

@@ -47,6 +47,7 @@ mod splits;
 mod table_file;
 mod targets;
 mod task;
+mod tensor_file;
 #[cfg(test)]
 mod tests;
 mod training;

@@ -267,6 +267,9 @@ pub enum Job {
         data: BTreeMap<String, serde_json::Value>,
         /// Where prepared data is kept.
         cache: PathBuf,
+        /// Arguments that other trials may have: their models must fit, too.
+        #[serde(default)]
+        others: Vec<BTreeMap<String, serde_json::Value>>,
     },
     /// Measure a checkpoint on the test split; the answer holds the metrics.
     Evaluate {
@@ -283,6 +286,9 @@ pub enum Job {
         /// Measure on the validation split where there are no test rows; otherwise there are no metrics then.
         #[serde(default)]
         or_validation: bool,
+        /// Most rows at once, where those of the arguments did not fit into memory.
+        #[serde(default)]
+        rows: Option<usize>,
     },
     /// Write a checkpoint's model with weights of eight bits; the answer holds its bytes before and after.
     Quantize {
@@ -299,6 +305,8 @@ pub enum Job {
         texts: Vec<String>,
         /// Where to compute.
         device: Device,
+        /// Texts at once.
+        rows: usize,
     },
     /// Go on with a text with an exported model, telling it piece by piece; the answer holds the number of tokens.
     Generate {

@@ -16,7 +16,7 @@ pub fn newer_name(key: &str) -> Option<&'static str> {
     OLDER.iter().find(|(old, _)| *old == key).map(|(_, new)| *new)
 }
 
-/// Arguments another part of the study file says.
+/// Arguments another part of the study file, or another verb, says.
 const SAID_ELSEWHERE: &[(&str, &str)] = &[
     ("output_dir", "`[checkpoints] dir` says where checkpoints go"),
     ("overwrite_output_dir", "`[checkpoints] dir` says where checkpoints go"),
@@ -33,13 +33,19 @@ const SAID_ELSEWHERE: &[(&str, &str)] = &[
     ("resume_from_checkpoint", "running the same study again resumes it"),
     ("group_by_length", "`train_sampling_strategy = \"group_by_length\"` says it, as in transformers 5"),
     ("run_name", "`[study] name` says it"),
-    ("logging_dir", "metrics go to the store: see `hpsearch trials --json` and `hpsearch watch`"),
-    ("report_to", "metrics go to the store: see `hpsearch trials --json` and `hpsearch watch`"),
+    ("project", "`[study] name` and `tags` say it"),
+    ("logging_dir", METRICS),
+    ("report_to", METRICS),
+    ("trackio_space_id", METRICS),
+    ("trackio_bucket_id", METRICS),
+    ("trackio_static_space_id", METRICS),
     ("no_cuda", "`[devices] use` says it"),
     ("use_cpu", "`[devices] use` says it"),
+    ("use_mps_device", "`[devices] use` says it"),
     ("train_file", "`[data] train` says it"),
     ("validation_file", "`[data] validation` says it"),
     ("test_file", "`[data] test` says it"),
+    ("dataset_text_field", "`[data] text` says it"),
     ("max_seq_length", "`[data] max_length` says it"),
     ("max_length", "`[data] max_length` says it"),
     ("num_labels", "the labels of the training data say it"),
@@ -48,79 +54,163 @@ const SAID_ELSEWHERE: &[(&str, &str)] = &[
     ("do_train", "a trial always trains"),
     ("do_eval", "a trial always evaluates; `eval_strategy` says when"),
     ("do_predict", "`hpsearch predict` does it after the search"),
+    ("predict_with_generate", "`hpsearch generate` writes texts with an exported model"),
+    ("generation_max_length", "`hpsearch generate --max-new-tokens` says it"),
+    ("generation_num_beams", "`hpsearch generate` samples; it has no beams"),
+    ("generation_config", "options of `hpsearch generate` say it"),
+    ("push_to_hub", UPLOAD),
+    ("hub_model_id", UPLOAD),
+    ("hub_strategy", UPLOAD),
+    ("hub_token", UPLOAD),
+    ("hub_private_repo", UPLOAD),
+    ("hub_always_push", UPLOAD),
+    ("hub_revision", UPLOAD),
+    ("push_to_hub_model_id", UPLOAD),
+    ("push_to_hub_organization", UPLOAD),
+    ("push_to_hub_token", UPLOAD),
+    ("adafactor", "`optim` names the optimiser; `adafactor` is not among them"),
+    ("optim_args", "`momentum`, `adam_beta1`, `adam_beta2` and `adam_epsilon` say it"),
 ];
+
+const METRICS: &str = "metrics go to the store: see `hpsearch trials --json` and `hpsearch watch`";
+const UPLOAD: &str = "nothing is uploaded: `hpsearch export` writes a directory that `hf upload` takes";
 
 /// Arguments that mean nothing here, with the reason.
 const WITHOUT_MEANING: &[(&str, &str)] = &[
     ("gradient_checkpointing_kwargs", "computing layers again takes no settings"),
+    ("activation_checkpointing_kwargs", "computing layers again takes no settings"),
     ("use_peft", "`lora_r` above 0 asks for adapters"),
     ("modules_to_save", "the head is trained whole beside LoRA adapters"),
-    ("dataloader_num_workers", "data is tokenised once and mapped into memory: nothing has to be loaded ahead"),
-    ("dataloader_pin_memory", "data is tokenised once and mapped into memory"),
-    ("dataloader_prefetch_factor", "data is tokenised once and mapped into memory: nothing has to be loaded ahead"),
-    ("dataloader_persistent_workers", "data is tokenised once and mapped into memory: nothing has to be loaded ahead"),
+    ("dataloader_num_workers", LOADED),
+    ("dataloader_pin_memory", LOADED),
+    ("dataloader_prefetch_factor", LOADED),
+    ("dataloader_persistent_workers", LOADED),
+    ("dataloader_multiprocessing_context", LOADED),
+    ("dataloader_in_order", LOADED),
+    ("dispatch_batches", LOADED),
+    ("split_batches", LOADED),
+    ("packing", "a language model reads the texts as one stream of tokens, without padding"),
     ("length_column_name", "the lengths of tokenised rows are known"),
     ("remove_unused_columns", "`[data] text` and `label` name the columns that are read"),
     ("label_names", "`[data] label` names the column of labels"),
     ("ignore_data_skip", "going on from a checkpoint takes no time, and is exact"),
+    ("restore_callback_states_from_checkpoint", "a checkpoint holds what early stopping and the schedule remember"),
+    ("enable_jit_checkpoint", "a trial that is told to leave always saves first"),
+    ("save_safetensors", "checkpoints are always safetensors"),
     ("past_index", "no model here hands anything from one batch to the next"),
-    ("eval_accumulation_steps", "evaluations keep no predictions"),
-    ("batch_eval_metrics", "evaluations keep no predictions"),
-    ("include_for_metrics", "a task's metrics are its own: `hpsearch list tasks`"),
-    ("prediction_loss_only", "a task's metrics are its own: `hpsearch list tasks`"),
+    ("use_cache", "training keeps no keys and values, and `hpsearch generate` always does"),
+    ("eval_accumulation_steps", KEPT),
+    ("eval_do_concat_batches", KEPT),
+    ("eval_use_gather_object", KEPT),
+    ("batch_eval_metrics", KEPT),
+    ("include_for_metrics", TASK_METRICS),
+    ("include_inputs_for_metrics", TASK_METRICS),
+    ("prediction_loss_only", TASK_METRICS),
+    ("include_num_input_tokens_seen", COUNTED),
+    ("include_tokens_per_second", COUNTED),
     ("torch_empty_cache_steps", "memory is used again from step to step"),
-    ("torch_compile", "operations are fused already"),
-    ("torch_compile_backend", "operations are fused already"),
-    ("torch_compile_mode", "operations are fused already"),
-    ("use_liger_kernel", "operations are fused already"),
-    ("use_ipex", "operations are fused already"),
-    ("jit_mode_eval", "operations are fused already"),
-    ("deepspeed", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
-    ("fsdp", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
-    ("fsdp_config", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
-    ("num_processes", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
-    ("ddp_backend", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
-    ("local_rank", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
-    ("parallelism_config", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
-    ("accelerator_config", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
-    ("average_tokens_across_devices", "a trial runs on one device; `[devices]` says how many trials run beside each other"),
+    ("torch_compile", FUSED),
+    ("torch_compile_backend", FUSED),
+    ("torch_compile_mode", FUSED),
+    ("torchdynamo", FUSED),
+    ("use_liger_kernel", FUSED),
+    ("liger_kernel_config", FUSED),
+    ("use_ipex", FUSED),
+    ("jit_mode_eval", FUSED),
+    ("deepspeed", ONE_DEVICE),
+    ("fsdp", ONE_DEVICE),
+    ("fsdp_config", ONE_DEVICE),
+    ("fsdp_min_num_params", ONE_DEVICE),
+    ("fsdp_transformer_layer_cls_to_wrap", ONE_DEVICE),
+    ("sharded_ddp", ONE_DEVICE),
+    ("num_processes", ONE_DEVICE),
+    ("ddp_backend", ONE_DEVICE),
+    ("ddp_find_unused_parameters", ONE_DEVICE),
+    ("ddp_bucket_cap_mb", ONE_DEVICE),
+    ("ddp_broadcast_buffers", ONE_DEVICE),
+    ("ddp_static_graph", ONE_DEVICE),
+    ("ddp_timeout", ONE_DEVICE),
+    ("local_rank", ONE_DEVICE),
+    ("parallelism_config", ONE_DEVICE),
+    ("accelerator_config", ONE_DEVICE),
+    ("average_tokens_across_devices", ONE_DEVICE),
+    ("log_on_each_node", ONE_DEVICE),
+    ("save_on_each_node", ONE_DEVICE),
+    ("log_level_replica", ONE_DEVICE),
+    ("ray_scope", "hpsearch searches itself"),
     ("logging_nan_inf_filter", "a loss that is not finite ends the trial, with the first layer that is to blame"),
     ("disable_tqdm", "`--plain` draws nothing"),
     ("log_level", "`-q` and `-v` say how much is told"),
     ("skip_memory_metrics", "`hpsearch watch` shows memory, and measuring it costs nothing"),
     ("debug", "`hpsearch train --overfit-one-batch` looks for mistakes"),
-    ("adafactor", "`optim` names the optimiser"),
     ("cache_dir", "`model` names a directory"),
-    ("model_revision", "`model` names a directory"),
+    ("model_revision", "`model` names a directory, or `name@revision`"),
+    ("trust_remote_code", "no code of a model's is run"),
 ];
 
-/// Arguments that may come; until then they are refused.
-const NOT_YET: &[&str] = &[
-    "fp16",
-    "bf16",
-    "tf32",
-    "fp16_full_eval",
-    "bf16_full_eval",
-    "mixed_precision",
-    "half_precision_backend",
-    "push_to_hub",
-    "hub_model_id",
-    "hub_strategy",
-    "hub_token",
-    "neftune_noise_alpha",
-    "optim_args",
-    "include_num_input_tokens_seen",
+const LOADED: &str = "data is tokenised once and mapped into memory: nothing has to be loaded ahead";
+const KEPT: &str = "evaluations keep no predictions";
+const TASK_METRICS: &str = "a task's metrics are its own: `hpsearch list tasks`";
+const COUNTED: &str = "`steps_per_second` is reported, and `[study] step = \"samples\"` counts rows";
+const FUSED: &str = "operations are fused already";
+const ONE_DEVICE: &str = "a trial runs on one device; `[devices]` says how many trials run beside each other";
+
+/// Arguments that the trainer does not have, with what it does instead.
+const NOT_HERE: &[(&str, &str)] = &[
+    ("fp16", SINGLES),
+    ("bf16", SINGLES),
+    ("fp16_full_eval", SINGLES),
+    ("bf16_full_eval", SINGLES),
+    ("mixed_precision", SINGLES),
+    ("half_precision_backend", SINGLES),
+    ("fp16_backend", SINGLES),
+    ("fp16_opt_level", SINGLES),
+    ("tf32", SINGLES),
+    ("optim_target_modules", "leave it out: it is of optimisers that are not built (GaLore, APOLLO); `lora_r` trains few numbers, too"),
+    ("neftune_noise_alpha", "leave it out: `model.dropout` is the noise there is"),
+    ("use_dora", "leave it out: adapters are LoRA's, with `use_rslora` if wanted"),
+    ("init_lora_weights", "leave it out: adapters begin as peft's do by default"),
 ];
+
+const SINGLES: &str = "leave it out: numbers are single floats (f32); checkpoints in half precision are read, and trained so";
 
 /// Why `key` is not taken, if it is an argument of Hugging Face's trainer that is known and refused.
 pub(super) fn problem(key: &str) -> Option<ArgumentProblem> {
-    if let Some((_, instead)) = SAID_ELSEWHERE.iter().find(|(name, _)| *name == key) {
-        return Some(ArgumentProblem::new(key, format!("`{key}` is not a trainer argument here")).with_help(*instead));
+    let of = |list: &[(&str, &'static str)]| list.iter().find(|(name, _)| *name == key).map(|(_, words)| *words);
+    if let Some(instead) = of(SAID_ELSEWHERE) {
+        return Some(ArgumentProblem::new(key, format!("`{key}` is not a trainer argument here")).with_help(instead));
     }
-    if let Some((_, reason)) = WITHOUT_MEANING.iter().find(|(name, _)| *name == key) {
+    if let Some(reason) = of(WITHOUT_MEANING) {
         return Some(ArgumentProblem::new(key, format!("`{key}` means nothing here")).with_help(format!("leave it out: {reason}")));
     }
-    NOT_YET
-        .contains(&key)
-        .then(|| ArgumentProblem::new(key, format!("`{key}` is not supported yet")).with_help("leave it out; it is refused rather than ignored"))
+    of(NOT_HERE).map(|instead| ArgumentProblem::new(key, format!("`{key}` is not supported")).with_help(instead))
+}
+
+/// What to do instead of giving an argument a value that Hugging Face's trainer takes and this one does not.
+pub(super) fn instead_of(name: &str, value: &str) -> Option<&'static str> {
+    if name != "optim" {
+        return None;
+    }
+    let has = |words: &[&str]| words.iter().any(|word| value.contains(word));
+    match value {
+        "adamw_apex_fused" | "adamw_torch_xla" | "adamw_torch_npu_fused" | "adamw_anyprecision" => Some("`adamw` is the same rule"),
+        _ if value.contains("adamw") && has(&["8bit", "4bit", "bnb", "paged"]) => Some("`adamw` is the same rule, with its state in single floats"),
+        _ if has(&[
+            "adafactor",
+            "lion",
+            "ademamix",
+            "adagrad",
+            "rmsprop",
+            "galore",
+            "apollo",
+            "lomo",
+            "schedule_free",
+            "grokadamw",
+            "stable_adamw",
+        ]) =>
+        {
+            Some("it is not built; `adamw` is transformers' default, too")
+        }
+        _ => None,
+    }
 }

@@ -272,9 +272,7 @@ pub fn check_key(key: &str) -> Result<ArgumentKind, ArgumentProblem> {
 pub fn check_values(key: &str, values: &[Value]) -> Vec<ArgumentProblem> {
     match find(ARGUMENTS, key) {
         Err(problem) => vec![problem],
-        Ok(argument) => {
-            values.iter().filter_map(|value| argument.kind.check(value).err()).map(|message| problem_of(argument, key, &message)).collect()
-        }
+        Ok(argument) => values.iter().filter_map(|value| Some(problem_of(argument, key, value, &argument.kind.check(value).err()?))).collect(),
     }
 }
 
@@ -316,7 +314,7 @@ pub(super) fn merge(table: &[Argument], values: &BTreeMap<String, Value>) -> (Ma
             }
         };
         match argument.kind.check(&value) {
-            Err(message) => problems.push(problem_of(argument, &key, &message)),
+            Err(message) => problems.push(problem_of(argument, &key, &value, &message)),
             Ok(value) => match given.get(argument.name) {
                 Some((other, _)) => {
                     problems.push(ArgumentProblem::new(&key, format!("`{key}` and `{other}` are the same argument: give one of them")))
@@ -371,7 +369,10 @@ pub(crate) fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>)
         .map(|(_, candidate)| candidate)
 }
 
-fn problem_of(argument: &Argument, key: &str, message: &str) -> ArgumentProblem {
+fn problem_of(argument: &Argument, key: &str, value: &Value, message: &str) -> ArgumentProblem {
+    if let Some(instead) = value.as_str().and_then(|text| refused::instead_of(argument.name, text)) {
+        return ArgumentProblem::new(key, format!("`{key}` = {value} is not supported")).with_help(instead);
+    }
     ArgumentProblem::new(key, format!("`{key}` {message}")).with_help(argument.doc)
 }
 

@@ -508,7 +508,8 @@ pub static ARGUMENTS: &[Argument] = &[
         ArgumentKind::Flag,
         Flag(false),
         "compute what happens within layers again for the gradient instead of keeping it: the same result, less memory, more time",
-    ),
+    )
+    .or(&["activation_checkpointing"]),
     line("model.pretrained", ArgumentKind::Text, Absent, "directory of a pretrained model, in Hugging Face's layout, to start from")
         .or(&["model", "model_name_or_path"]),
     line(

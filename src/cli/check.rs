@@ -12,10 +12,12 @@ use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::ls;
 use super::waiting::Waiting;
+use crate::arguments::ARGUMENTS;
 use crate::config::{self, Look, placeholders};
+use crate::constraint::broken;
 use crate::device::Slot;
 use crate::forecast::{Used, devices_of};
-use crate::params::Params;
+use crate::params::{Params, Value};
 use crate::paths;
 use crate::reporters::ahead::{Running, before_the_first, look_ahead, parts};
 use crate::reporters::wording::{StudyState, count};
@@ -23,6 +25,7 @@ use crate::runner;
 use crate::runner::errand::{self, ErrandError};
 use crate::runner::process::own_program;
 use crate::runner::slots::{Machine, SlotsError, slots};
+use crate::space::{Dimension, Distribution, Space};
 use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageError, StorageReader};
 use crate::study::{Program, StudySpec};
@@ -142,10 +145,18 @@ pub fn prepare_data(spec: &StudySpec, console: &Console) -> Result<PreparedData,
     let Program::Trainer { arguments, data } = &spec.program else { return Ok(PreparedData::default()) };
     // What is searched is given by the middle of its range: the tokenizer's arguments may be among it.
     let Ok(middle) = spec.space.assemble::<Infallible>(&Params::new(), |dimension, _| Ok(dimension.distribution.from_unit(0.5)));
-    let mut values = arguments.clone();
-    values.extend(middle.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
     let store = std::path::absolute(&console.store)?;
-    let job = Job::Prepare { arguments: values, data: data.clone(), cache: paths::data_cache(spec, &store) };
+    let with = |params: Params| {
+        let mut values = arguments.clone();
+        values.extend(params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
+        values
+    };
+    let job = Job::Prepare {
+        arguments: with(middle),
+        data: data.clone(),
+        cache: paths::data_cache(spec, &store),
+        others: other_models(spec).into_iter().map(with).collect(),
+    };
     let waiting = Waiting::start("preparing the data", console);
     let mut tries = 1;
     let answer = loop {
@@ -162,6 +173,34 @@ pub fn prepare_data(spec: &StudySpec, console: &Console) -> Result<PreparedData,
     Ok(PreparedData { findings: findings.iter().filter_map(|finding| finding.get("message")?.as_str().map(str::to_owned)).collect(), directory })
 }
 
+/// Arguments that may not fit a model or the data, which shows only once both are read.
+const MAY_NOT_FIT: [&str; 5] = ["model.pretrained", "freeze", "freeze_layers", "lora_target_modules", "class_weights"];
+
+/// Points whose models are not that of the middle: each end and each choice of what may not fit one, as far as constraints allow it.
+fn other_models(spec: &StudySpec) -> Vec<Params> {
+    let argument = |name: &str| ARGUMENTS.iter().find(|argument| argument.name == name || argument.aliases.contains(&name));
+    let searched = spec.space.dimensions().iter().filter(|dimension| argument(&dimension.name).is_some_and(|one| MAY_NOT_FIT.contains(&one.name)));
+    let points = searched.flat_map(|dimension| {
+        let values = match &dimension.distribution {
+            Distribution::Choice { choices } => choices.clone(),
+            range => vec![range.from_unit(0.0), range.from_unit(1.0)],
+        };
+        values.into_iter().map(|value| with_value(&spec.space, dimension, value))
+    });
+    points.filter(|point| broken(&spec.constraints, point).is_none()).collect()
+}
+
+/// The middle of the space, but for this value, and for those of others that it needs to mean something.
+fn with_value(space: &Space, dimension: &Dimension, value: Value) -> Params {
+    let mut fixed = Params::new();
+    fixed.insert(dimension.name.clone(), value);
+    for (parent, accepted) in dimension.when.iter().flat_map(|condition| &condition.0) {
+        fixed.insert(parent.clone(), accepted.first().cloned().unwrap_or(Value::Bool(true)));
+    }
+    let Ok(point) = space.assemble::<Infallible>(&fixed, |dimension, _| Ok(dimension.distribution.from_unit(0.5)));
+    point
+}
+
 impl From<SlotsError> for Failure {
     fn from(error: SlotsError) -> Self {
         Failure::new(Exit::Usage, error)
@@ -173,6 +212,9 @@ impl From<ErrandError> for Failure {
         match error {
             ErrandError::Start { .. } => Failure::new(Exit::Internal, error),
             ErrandError::Killed { .. } => Failure::new(Exit::Internal, error).help("run the command again"),
+            ErrandError::OutOfMemory { .. } => Failure::new(Exit::Internal, error).help(
+                "free some memory, use a smaller model (`model.*`), shorter texts (`[data] max_length`) or less data, and run the command again",
+            ),
             // The worker's sentence says what to change where it knows.
             ErrandError::Failed(_) => Failure::new(Exit::Usage, error).help("change what it names and run the command again"),
         }

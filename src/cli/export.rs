@@ -7,9 +7,11 @@ use clap::Args;
 use super::best::{checkpoint_of_value, value_step};
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
+use super::halving::halving;
 use super::named_study;
 use super::waiting::Waiting;
 use super::winner;
+use crate::arguments::RowsAtOnce;
 use crate::config::full_trial;
 use crate::event::Event;
 use crate::export::{self, ExportError, Exported, Quantized, Recipe};
@@ -228,16 +230,21 @@ fn measure(spec: &StudySpec, trial: &Trial, checkpoint: Option<&Path>, or: OrVal
     let mut values = arguments.clone();
     values.extend(trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
     let store = std::path::absolute(&console.store)?;
-    let job = Job::Evaluate {
-        checkpoint: checkpoint.to_owned(),
-        arguments: values,
-        data: data.clone(),
-        cache: paths::data_cache(spec, &store),
-        device: crate::device::Device::Cpu,
-        or_validation: or == OrValidation::Yes,
-    };
+    let usual = RowsAtOnce::that_may_be_halved(&values).map(|rows| RowsAtOnce { train: 1, ..rows });
+    let cache = paths::data_cache(spec, &store);
     let waiting = Waiting::start("measuring on the test split", console);
-    let answer = errand::run(&own_program(), job, &mut |progress| waiting.hear(&progress));
+    let answer = halving(usual, &waiting, |rows| {
+        let job = Job::Evaluate {
+            checkpoint: checkpoint.to_owned(),
+            arguments: values.clone(),
+            data: data.clone(),
+            cache: cache.clone(),
+            device: crate::device::Device::Cpu,
+            or_validation: or == OrValidation::Yes,
+            rows: rows.map(|rows| rows.eval),
+        };
+        errand::run(&own_program(), job, &mut |progress| waiting.hear(&progress))
+    });
     drop(waiting);
     let answer = answer?.unwrap_or_default();
     Ok(serde_json::from_value(answer)?)

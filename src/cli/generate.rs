@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::console::{Console, Talk};
 use super::exit::{Exit, Failure};
+use super::predict::holds_weights;
 use crate::device::Device;
 use crate::reporters::wording::count;
 use crate::runner::errand::{self, Progress};
@@ -62,7 +63,7 @@ fn share(text: &str) -> Result<f64, String> {
 pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<Exit, Failure> {
     let device: Device = arguments.device.parse().map_err(|error| Failure::new(Exit::Usage, error).help("`hpsearch devices` lists what is here"))?;
     let directory = std::path::absolute(&arguments.directory)?;
-    if !directory.join("model.safetensors").is_file() {
+    if !holds_weights(&directory) {
         return Err(Failure::usage(format!("`{}` holds no model", arguments.directory.display())).help("`hpsearch export STUDY -o DIR` writes one"));
     }
     let prompt = match &arguments.prompt {

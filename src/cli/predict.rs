@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use super::console::Console;
 use super::exit::{Exit, Failure};
+use super::halving::halving;
 use super::waiting::Waiting;
+use crate::arguments::RowsAtOnce;
 use crate::device::Device;
 use crate::runner::errand;
 use crate::runner::process::own_program;
@@ -50,6 +52,9 @@ pub struct PredictArguments {
 /// Labels are shown down to this probability, besides the first.
 const SHOWN: f64 = 0.05;
 
+/// Texts that the worker labels together where memory suffices.
+const TEXTS_AT_ONCE: usize = 64;
+
 /// A text's labels with their scores, the best first.
 type Labels = Vec<(String, f64)>;
 
@@ -57,13 +62,17 @@ type Labels = Vec<(String, f64)>;
 pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Exit, Failure> {
     let device: Device = arguments.device.parse().map_err(|error| Failure::new(Exit::Usage, error).help("`hpsearch devices` lists what is here"))?;
     let directory = std::path::absolute(&arguments.directory)?;
-    if !["model.safetensors", "model.safetensors.index.json"].iter().any(|file| directory.join(file).is_file()) {
+    if !holds_weights(&directory) {
         return Err(Failure::usage(format!("`{}` holds no model", arguments.directory.display())).help("`hpsearch export STUDY -o DIR` writes one"));
     }
     let texts = texts(arguments)?;
     let waiting = Waiting::start("loading the model", console);
-    let job = Job::Predict { directory, texts: texts.clone(), device };
-    let answer = errand::run(&own_program(), job, &mut |progress| waiting.hear(&progress));
+    let usual = Some(RowsAtOnce { train: 1, eval: texts.len().min(TEXTS_AT_ONCE) });
+    let answer = halving(usual, &waiting, |rows| {
+        let rows = rows.map_or(TEXTS_AT_ONCE, |rows| rows.eval);
+        let job = Job::Predict { directory: directory.clone(), texts: texts.clone(), device: device.clone(), rows };
+        errand::run(&own_program(), job, &mut |progress| waiting.hear(&progress))
+    });
     drop(waiting);
     let answer = answer?.unwrap_or_default();
     let predictions: Vec<Labels> = answer.as_array().into_iter().flatten().map(|one| labels(one, arguments)).collect();
@@ -88,6 +97,11 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
         }
     }
     Ok(Exit::Done)
+}
+
+/// Whether a directory holds a model's weights, in one file or in several.
+pub fn holds_weights(directory: &Path) -> bool {
+    ["model.safetensors", "model.safetensors.index.json"].iter().any(|file| directory.join(file).is_file())
 }
 
 /// Those of a text's labels that are asked for.

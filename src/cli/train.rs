@@ -11,7 +11,9 @@ use clap::Args;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::export::{COPYING, directory_of, milestones};
+use super::halving::halving;
 use super::waiting::Waiting;
+use crate::arguments::RowsAtOnce;
 use crate::config;
 use crate::export::{self, Exported, Recipe};
 use crate::metric::{Metrics, Score};
@@ -128,18 +130,26 @@ fn of_study(spec: &StudySpec) -> Result<Recipe, Failure> {
 
 fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Console) -> Result<Exit, Failure> {
     let mut reports: Vec<Report> = Vec::new();
-    let mut saved = None;
-    let job = Job::Train(job(recipe, scratch));
+    let (mut saved, mut newest) = (None, None);
+    let train = job(recipe, scratch);
+    let usual = RowsAtOnce::that_may_be_halved(&train.arguments);
     let waiting = Waiting::start("training", console);
-    let trained = errand::run(&own_program(), job, &mut |progress| match progress {
-        Progress::Checkpoint { path, .. } => saved = Some(path),
-        Progress::Report { step, metrics } => {
-            let Some(value) = metrics.get(&recipe.metric) else { return };
-            waiting.say(&format!("{} {step}: {} {}", recipe.clock.as_str(), recipe.metric, number(value)), console);
-            reports.push(Report { step, value, metrics, checkpoint: saved.take() });
-        }
-        Progress::At { what, done, of } => waiting.at(&what, done, of),
-        Progress::Line(_) | Progress::Text(_) => {}
+    let trained = halving(usual, &waiting, |rows_at_once| {
+        let mut train = TrainJob { rows_at_once, reported: reports.last().map(|report: &Report| report.step), ..train.clone() };
+        train.trial.resume.clone_from(&newest);
+        errand::run(&own_program(), Job::Train(train), &mut |progress| match progress {
+            Progress::Checkpoint { path, .. } => {
+                newest = Some(path.clone());
+                saved = Some(path);
+            }
+            Progress::Report { step, metrics } => {
+                let Some(value) = metrics.get(&recipe.metric) else { return };
+                waiting.say(&format!("{} {step}: {} {}", recipe.clock.as_str(), recipe.metric, number(value)));
+                reports.push(Report { step, value, metrics, checkpoint: saved.take() });
+            }
+            Progress::At { what, done, of } => waiting.at(&what, done, of),
+            Progress::Line(_) | Progress::Text(_) => {}
+        })
     });
     drop(waiting);
     trained?;

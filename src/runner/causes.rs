@@ -73,7 +73,8 @@ impl LastWords {
     /// Takes a line of its standard error.
     pub(super) fn hear(&mut self, line: &str) {
         let line = line.trim();
-        if line.is_empty() {
+        // A trace of calls may be longer than what tells anything.
+        if line.is_empty() || is_frame(line) {
             return;
         }
         self.lines += 1;
@@ -97,6 +98,12 @@ impl LastWords {
     pub(super) fn telling(&self) -> Option<(FailureCause, &str)> {
         self.found.as_ref().filter(|(at, ..)| self.lines - at < TAIL).map(|(_, cause, line)| (*cause, line.as_str()))
     }
+}
+
+/// Whether a line is one of a trace of calls, as Rust and Java print them: `17: name`, `at path`.
+fn is_frame(line: &str) -> bool {
+    let numbered = line.split_once(": ").is_some_and(|(number, _)| !number.is_empty() && number.chars().all(|digit| digit.is_ascii_digit()));
+    numbered || line.starts_with("at ")
 }
 
 /// The cause that a sentence names, if it is one that is not the program's own.
@@ -150,6 +157,10 @@ mod tests {
         let mut words = LastWords::default();
         words.hear("MemoryError\n");
         (0..10).for_each(|line| words.hear(&format!("launcher: line {line}\n")));
+        for frame in 0..100 {
+            words.hear(&format!("  {frame}: some::function"));
+            words.hear("             at ./src/some.rs:1:2");
+        }
         assert_eq!((words.telling(), words.last()), (Some((FailureCause::Oom, "MemoryError")), "launcher: line 9"));
         (0..40).for_each(|line| words.hear(&format!("went on without it {line}\n")));
         assert_eq!(words.cause(), None);

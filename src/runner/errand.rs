@@ -1,13 +1,15 @@
 //! One job for a worker of its own: preparing data, evaluating, predicting, training a single model.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::ops::ControlFlow;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
+use super::causes::{LastWords, cause_of};
 use crate::metric::Metrics;
 use crate::processes;
+use crate::study::FailureCause;
 use crate::verdict::Verdict;
 use crate::wire::{self, Down, EndWord, Job, PREFIX, Up};
 
@@ -61,6 +63,12 @@ pub enum ErrandError {
         /// The signal.
         signal: i32,
     },
+    /// There was too little memory.
+    #[error("{how}: memory ran out")]
+    OutOfMemory {
+        /// What became of the worker.
+        how: String,
+    },
     /// The job failed; the sentence is the worker's.
     #[error("{0}")]
     Failed(String),
@@ -85,12 +93,14 @@ pub fn run_while(program: &Path, job: Job, hear: &mut dyn FnMut(Progress) -> Con
         .env("RAYON_NUM_THREADS", threads)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
+        .stderr(Stdio::piped())
         .process_group(0);
     let memory_kills = processes::memory_kills();
     let mut child = command.spawn().map_err(started)?;
     let mut stdin = child.stdin.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
     let stdout = child.stdout.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
+    let stderr = child.stderr.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
+    let overheard = std::thread::spawn(move || overhear(stderr));
     let message = serde_json::to_string(&Down::Job(Box::new(job))).map_err(|error| ErrandError::Failed(error.to_string()))?;
     writeln!(stdin, "{message}").and_then(|()| stdin.flush()).map_err(started)?;
     let (mut answer, mut end) = (None, None);
@@ -124,21 +134,46 @@ pub fn run_while(program: &Path, job: Job, hear: &mut dyn FnMut(Progress) -> Con
     }
     drop(stdin);
     let status = child.wait();
+    let last_words = overheard.join().unwrap_or_default();
     if enough.is_break() {
         return Ok(None);
     }
     match end {
         Some((EndWord::Finished, _)) => Ok(answer),
-        Some((word, message)) => Err(ErrandError::Failed(message.unwrap_or_else(|| format!("{word:?}").to_lowercase()))),
-        None => Err(death(status.ok(), memory_kills)),
+        Some((word, message)) => {
+            let message = message.unwrap_or_else(|| format!("{word:?}").to_lowercase());
+            let starved = cause_of(&message) == Some(FailureCause::Oom);
+            Err(if starved { ErrandError::OutOfMemory { how: message } } else { ErrandError::Failed(message) })
+        }
+        None => Err(death(status.ok(), memory_kills, &last_words)),
     }
 }
 
+/// Passes on what a worker says on its standard error, but for a lack of memory, which is told of in other words.
+fn overhear(stderr: impl Read) -> LastWords {
+    let mut words = LastWords::default();
+    for line in BufReader::new(stderr).split(b'\n') {
+        let Ok(line) = line else { break };
+        let line = String::from_utf8_lossy(&line);
+        words.hear(&line);
+        // Nor what follows it: the calls on the way there.
+        if words.cause() != Some(FailureCause::Oom) {
+            // Whoever closed standard error does not want to hear it.
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+    }
+    words
+}
+
 /// What became of a worker that is gone without a word.
-fn death(status: Option<ExitStatus>, memory_kills: Option<u64>) -> ErrandError {
+fn death(status: Option<ExitStatus>, memory_kills: Option<u64>, last_words: &LastWords) -> ErrandError {
     match status.and_then(|status| status.signal()) {
         Some(signal) if processes::was_killed_for_memory(signal, memory_kills) => {
-            ErrandError::Failed("the kernel killed the worker: memory ran out; use a machine with more of it, or less data".to_owned())
+            ErrandError::OutOfMemory { how: "the kernel killed the worker".to_owned() }
+        }
+        // An allocation that fails ends a Rust program at once, and it says so on its standard error.
+        _ if last_words.cause() == Some(FailureCause::Oom) => {
+            ErrandError::OutOfMemory { how: last_words.telling().map_or_else(String::new, |(_, line)| line.to_owned()) }
         }
         Some(signal) if processes::is_sent_to_end(signal) => ErrandError::Killed { signal },
         _ => ErrandError::Failed(format!("the worker died ({})", status.map_or("unknown status".to_owned(), |status| status.to_string()))),

@@ -1,12 +1,11 @@
 //! Checkpoint directories: the model, the optimiser's state, where the run was, and the digests that tell whether all of it is whole.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
-use safetensors::SafeTensors;
-use safetensors::tensor::{Dtype, TensorView};
+use safetensors::tensor::Dtype;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,9 +13,10 @@ use serde_json::Value;
 use super::adapters::Adapters;
 use super::durable::{Draft, Existing};
 use super::optimiser::Optimiser;
-use super::parameters::{Entry, Parameters, Values};
+use super::parameters::{Parameters, Values};
 use super::schedule::Plateau;
 use super::task::{Model, read_model};
+use super::tensor_file::{self, TensorFile, singles};
 use super::{TrainerError, pretrained};
 use crate::arguments::TrainerArguments;
 
@@ -159,33 +159,24 @@ pub(super) struct Contents<'a> {
 /// Writes the checkpoint `directory`: complete and on the disk when it appears.
 pub(super) fn write(directory: &Path, contents: &Contents) -> Result<(), TrainerError> {
     let parameters = contents.model.parameters();
-    let (mut optimiser, learnt) = (Vec::new(), parameters.learnt());
-    for (name, values) in &contents.optimiser.state {
-        optimiser.extend(learnt.to_entries(&format!("{name}."), values)?);
-    }
-    // The list ends with the adapters, which the merged values do not have.
-    let model = match contents.adapters {
-        Some(adapters) => parameters.to_entries("", &adapters.merged(contents.values))?,
-        None => parameters.to_entries("", contents.values)?,
-    };
-    let mut files = vec![
-        (MODEL, safetensors(directory, &model)?),
-        (CONFIG, json(&contents.model.config())),
-        (TOKENIZER, contents.tokenizer.to_vec()),
-        (OPTIMISER, safetensors(directory, &optimiser)?),
-        (STATE, json(contents.state)),
-        (ARGUMENTS, json(contents.told)),
-    ];
-    if let Some(adapters) = contents.adapters {
-        let apart = adapters.apart(parameters).to_entries("", &adapters.values_apart(contents.values))?;
-        files.push((ADAPTERS, safetensors(directory, &apart)?));
-    }
-    files.extend(contents.extras.iter().cloned());
     let draft = Draft::new(directory)?;
     let mut digests = BTreeMap::new();
-    for (name, bytes) in &files {
-        draft.write(name, bytes)?;
-        digests.insert(*name, blake3::hash(bytes).to_hex().to_string());
+    let mut note = |name: &'static str, digest: blake3::Hash| digests.insert(name, digest.to_hex().to_string());
+    let merged = contents.adapters.map(|adapters| adapters.merged(contents.values));
+    // The list ends with the adapters, which the merged values do not have.
+    note(MODEL, tensor_file::write(&draft, MODEL, parameters.to_entries("", merged.as_ref().unwrap_or(contents.values)))?);
+    drop(merged);
+    let learnt = parameters.learnt();
+    let optimiser = contents.optimiser.state.iter().flat_map(|(name, values)| learnt.to_entries(&format!("{name}."), values)).collect();
+    note(OPTIMISER, tensor_file::write(&draft, OPTIMISER, optimiser)?);
+    if let Some(adapters) = contents.adapters {
+        let (apart, values) = (adapters.apart(parameters), adapters.values_apart(contents.values));
+        note(ADAPTERS, tensor_file::write(&draft, ADAPTERS, apart.to_entries("", &values))?);
+    }
+    let words = [(CONFIG, json(&contents.model.config())), (STATE, json(contents.state)), (ARGUMENTS, json(contents.told))];
+    let borrowed = words.iter().chain(contents.extras).map(|(name, bytes)| (*name, &bytes[..]));
+    for (name, bytes) in borrowed.chain([(TOKENIZER, contents.tokenizer)]) {
+        note(name, draft.write(name, bytes)?);
     }
     draft.write(DIGESTS, &json(&digests))?;
     draft.publish(Existing::Replace)
@@ -216,7 +207,7 @@ impl ModelFiles {
         let files = Files::open(directory)?;
         let model = read_model(files.json(CONFIG)?).map_err(|problem| files.problem(CONFIG, &problem))?;
         let values = match files.digests {
-            Some(_) => files.values(MODEL, model.parameters(), "", device)?,
+            Some(_) => files.tensors(MODEL)?.values(model.parameters(), "", device)?,
             // Not of this trainer, or exported: it may lie in several files, or in half precision.
             None => pretrained::trained_values(directory, &*model, device)?,
         };
@@ -252,13 +243,18 @@ impl RunFiles {
             return Err(TrainerError::checkpoint(directory, format!("version {} where this binary reads {VERSION}", state.version)));
         }
         if told.arguments.optim == arguments.optim && told.arguments.trains_what(arguments) {
+            let (tensors, learnt) = (files.tensors(OPTIMISER)?, parameters.learnt());
             for (name, values) in &mut optimiser.state {
-                *values = files.values(OPTIMISER, &parameters.learnt(), &format!("{name}."), device)?;
+                // The zeros that it began with are given back before others take their place.
+                values.0.clear();
+                *values = tensors.values(&learnt, &format!("{name}."), device)?;
             }
         }
         // A clone with other adapters begins with fresh ones beside the merged maps.
         let apart = match adapters {
-            Some(adapters) if told.arguments.trains_what(arguments) => Some(files.values(ADAPTERS, &adapters.apart(parameters), "", device)?),
+            Some(adapters) if told.arguments.trains_what(arguments) => {
+                Some(files.tensors(ADAPTERS)?.values(&adapters.apart(parameters), "", device)?)
+            }
             _ => None,
         };
         Ok(Self { state, told, apart })
@@ -286,9 +282,7 @@ impl Files {
     fn read(&self, name: &str) -> Result<Vec<u8>, TrainerError> {
         let bytes = fs::read(self.directory.join(name)).map_err(|error| self.problem(name, &format!("cannot be read: {error}")))?;
         match self.digests.as_ref().and_then(|digests| digests.get(name)) {
-            Some(digest) if *digest != blake3::hash(&bytes).to_hex().as_str() => {
-                Err(self.problem(name, "is damaged: it is not what was written (its digest differs)"))
-            }
+            Some(digest) if *digest != blake3::hash(&bytes).to_hex().as_str() => Err(self.problem(name, DAMAGED)),
             _ => Ok(bytes),
         }
     }
@@ -297,17 +291,18 @@ impl Files {
         serde_json::from_slice(&self.read(name)?).map_err(|error| self.problem(name, &format!("cannot be understood: {error}")))
     }
 
-    fn values(&self, name: &str, parameters: &Parameters, prefix: &str, device: &Device) -> Result<Values, TrainerError> {
-        let bytes = self.read(name)?;
-        let tensors = SafeTensors::deserialize(&bytes).map_err(|error| self.problem(name, &format!("cannot be understood: {error}")))?;
-        parameters.read_entries(prefix, device, |entry, shape| {
-            let tensor = tensors.tensor(entry).map_err(|_| self.problem(name, &format!("has no tensor `{entry}`")))?;
-            if tensor.dtype() != Dtype::F32 || tensor.shape() != shape {
-                let found = format!("{:?} {:?}", tensor.dtype(), tensor.shape());
-                return Err(self.problem(name, &format!("has `{entry}` as {found}, where the model needs F32 {shape:?}")));
+    /// A file of tensors, whose digest is checked without the file in memory.
+    fn tensors<'a>(&'a self, name: &'a str) -> Result<Tensors<'a>, TrainerError> {
+        let path = self.directory.join(name);
+        if let Some(digest) = self.digests.as_ref().and_then(|digests| digests.get(name)) {
+            let mut hasher = blake3::Hasher::new();
+            let read = File::open(&path).and_then(|file| hasher.update_reader(file).map(|_| ()));
+            read.map_err(|error| self.problem(name, &format!("cannot be read: {error}")))?;
+            if *digest != hasher.finalize().to_hex().as_str() {
+                return Err(self.problem(name, DAMAGED));
             }
-            Ok(tensor.data().chunks_exact(4).map(|word| f32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect())
-        })
+        }
+        Ok(Tensors { file: TensorFile::open(&path).map_err(|problem| self.problem(name, &problem))?, name, of: self })
     }
 
     fn problem(&self, name: &str, what: &str) -> TrainerError {
@@ -315,13 +310,28 @@ impl Files {
     }
 }
 
-fn safetensors(directory: &Path, entries: &[Entry]) -> Result<Vec<u8>, TrainerError> {
-    let wrong = |error| TrainerError::checkpoint(directory, format!("cannot be written: {error}"));
-    let views = entries.iter().map(|(name, shape, bytes)| Ok((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes)?)));
-    let views = views.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
-    // transformers asks for this entry.
-    let about = [("format".to_owned(), "pt".to_owned())].into();
-    safetensors::serialize(views, Some(about)).map_err(wrong)
+/// Said of a file that is not what was written.
+const DAMAGED: &str = "is damaged: it is not what was written (its digest differs)";
+
+/// A file of tensors that was written by [`write`].
+struct Tensors<'a> {
+    file: TensorFile,
+    name: &'a str,
+    of: &'a Files,
+}
+
+impl Tensors<'_> {
+    fn values(&self, parameters: &Parameters, prefix: &str, device: &Device) -> Result<Values, TrainerError> {
+        let problem = |what: String| self.of.problem(self.name, &what);
+        parameters.read_entries(prefix, device, |entry, shape| {
+            let stored = self.file.get(entry).ok_or_else(|| problem(format!("has no tensor `{entry}`")))?;
+            if stored.kind != Dtype::F32 || stored.shape != shape {
+                let found = format!("{:?} {:?}", stored.kind, stored.shape);
+                return Err(problem(format!("has `{entry}` as {found}, where the model needs F32 {shape:?}")));
+            }
+            Ok(singles(self.file.bytes(stored)))
+        })
+    }
 }
 
 fn json(value: &impl Serialize) -> Vec<u8> {

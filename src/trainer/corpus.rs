@@ -200,7 +200,7 @@ fn rows(sources: &Sources, findings: &mut Vec<Finding>) -> Result<Corpus, Traine
         splits[1] = hold_out(&mut splits[0], share, false, data.seed, "validation");
     }
     if splits[..2].iter().any(Vec::is_empty) {
-        return Err(DataProblem::new(&data.train, None, format!("{all} rows are too few to split")).with_help("give more rows").into());
+        return Err(DataProblem::new(&data.train, None, format!("too few rows to split: {all}")).with_help("give more rows").into());
     }
     findings.push(Finding::note("rows", format!("{} training, {} validation and {} test texts", splits[0].len(), splits[1].len(), splits[2].len())));
     Ok(Corpus { splits: splits.map(|rows| rows.into_iter().map(|row| row.text).collect()), form: Form::Rows })

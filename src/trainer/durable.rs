@@ -40,21 +40,27 @@ impl Draft {
         Ok(Self { temporary, target: target.to_owned() })
     }
 
-    /// Writes one file of the directory and waits until it is on the disk.
-    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TrainerError> {
-        self.write_parts(name, std::iter::once(bytes))
+    /// Writes one file of the directory and waits until it is on the disk; its digest.
+    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<blake3::Hash, TrainerError> {
+        self.write_pieces(name, std::iter::once(Ok(bytes)))
     }
 
     /// The same for a file that never lies in memory as a whole.
-    pub(super) fn write_parts(&self, name: &str, parts: impl Iterator<Item = impl AsRef<[u8]>>) -> Result<(), TrainerError> {
+    pub(super) fn write_pieces(
+        &self,
+        name: &str,
+        pieces: impl Iterator<Item = Result<impl AsRef<[u8]>, TrainerError>>,
+    ) -> Result<blake3::Hash, TrainerError> {
         let path = self.temporary.join(name);
-        let written = File::create(&path).and_then(|mut file| {
-            for part in parts {
-                file.write_all(part.as_ref())?;
-            }
-            file.sync_all()
-        });
-        written.map_err(TrainerError::io("write", &path))
+        let mut file = File::create(&path).map_err(TrainerError::io("write", &path))?;
+        let mut digest = blake3::Hasher::new();
+        for piece in pieces {
+            let piece = piece?;
+            digest.update(piece.as_ref());
+            file.write_all(piece.as_ref()).map_err(TrainerError::io("write", &path))?;
+        }
+        file.sync_all().map_err(TrainerError::io("write", &path))?;
+        Ok(digest.finalize())
     }
 
     /// Makes the directory appear under its name.

@@ -8,11 +8,8 @@ use super::pace::{Pace, Ticker};
 use super::task::Extent;
 use super::{PreparedData, Split, TrainerError, device};
 
-/// Examples per batch where no argument says it.
-pub(super) const BATCH: usize = 64;
-
 /// Measures the model in `checkpoint` on a split: the task's metrics as `eval_loss` and so on for validation, `test_...` for test, `train_...` for
-/// training rows. `ticker` is told how far it is.
+/// training rows. `batch` examples are looked at together, which changes nothing but memory and time. `ticker` is told how far it is.
 ///
 /// # Errors
 /// A damaged checkpoint, labels or tokenizer other than the data's, a split without rows, an unusable device.
@@ -20,6 +17,7 @@ pub fn evaluate(
     checkpoint: &Path,
     data: &PreparedData,
     split: Split,
+    batch: usize,
     device: &str,
     ticker: Ticker<'_>,
 ) -> Result<BTreeMap<String, f64>, TrainerError> {
@@ -34,7 +32,7 @@ pub fn evaluate(
     let rows = files.model.examples(data, split) as u64;
     let pace = Pace::new(ticker, rows);
     pace.stage(split.measuring(), rows);
-    let extent = Extent { split, batch: BATCH, limit: None };
+    let extent = Extent { split, batch, limit: None };
     let metrics = files.model.measure(&files.values, &device, data, &extent, &|done, of| pace.at(done, of))?;
     Ok(named(if split == Split::Validation { "eval" } else { split.name() }, metrics))
 }

@@ -10,6 +10,13 @@ use crate::arguments::Activation;
 /// Most layers that a `config.json` may ask for: beyond it is a damaged or hostile file, and each layer costs memory before a weight is read.
 const MOST_LAYERS: usize = 1_024;
 
+/// What is said of a `model_type` that nobody knows, with those of a kind that are known.
+pub(super) fn unknown(name: &str, kind: &str, known: impl Iterator<Item = &'static str>) -> String {
+    let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
+    let has = if name.is_empty() { "has no `model_type`".to_owned() } else { format!("has `model_type` = \"{name}\"") };
+    format!("{has}; {kind} known here are {}", known.join(", "))
+}
+
 /// Reads the keys of a `config.json`; everything that is wrong is said with the key's name.
 #[derive(Clone, Copy)]
 pub(super) struct Keys<'a>(pub(super) &'a Map<String, Value>);
@@ -44,6 +51,18 @@ impl Keys<'_> {
     pub(super) fn number_or(&self, key: &str, default: f64) -> Result<f64, String> {
         let Some(value) = self.get(key) else { return Ok(default) };
         value.as_f64().filter(|number| number.is_finite()).ok_or_else(|| format!("has `{key}` = {value}, which is no number"))
+    }
+
+    /// A number above 0, or a default.
+    pub(super) fn positive_or(&self, key: &str, default: f64) -> Result<f64, String> {
+        let number = self.number_or(key, default)?;
+        if number > 0.0 { Ok(number) } else { Err(format!("has `{key}` = {number}, which is not above 0")) }
+    }
+
+    /// What is added to variances, or a default.
+    pub(super) fn epsilon_or(&self, key: &str, default: f64) -> Result<f64, String> {
+        let epsilon = self.number_or(key, default)?;
+        if (0.0..1.0).contains(&epsilon) { Ok(epsilon) } else { Err(format!("has `{key}` = {epsilon}, which is no small number from 0")) }
     }
 
     /// A share in [0, 1), or a default.

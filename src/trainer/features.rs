@@ -137,7 +137,7 @@ impl Maker<'_> {
             return Err(TrainerError::Arguments { message: format!("{taken} bytes of other layers lie there") });
         }
         let draft = Draft::new(directory)?;
-        draft.write_parts(FILE, numbers.chunks(PIECE).map(|piece| piece.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>()))?;
+        draft.write_pieces(FILE, numbers.chunks(PIECE).map(|piece| Ok(piece.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>())))?;
         // What is there is not whole, or another process was a moment faster with the same.
         draft.publish(Existing::Replace)
     }

@@ -11,6 +11,7 @@ use super::dice::{Dice, key};
 use super::language_modeling::LanguageModel;
 use super::layers::{Cache, Pass};
 use super::parameters::{Values, host};
+use super::pretrained::check_tokens;
 use super::spelling;
 use super::{TrainerError, device};
 
@@ -51,6 +52,7 @@ pub fn generate(directory: &Path, prompt: &str, sampling: &Sampling, device: &st
         return Err(TrainerError::checkpoint(directory, "it is a classifier and writes no text: `hpsearch predict` uses it"));
     };
     let mut tokenizer = Tokenizer::from_bytes(&files.tokenizer).map_err(TrainerError::tokenizer)?;
+    check_tokens(directory, &tokenizer, model.architecture.shape.vocabulary)?;
     // A pretrained model's may cut and fill what it reads.
     tokenizer.with_padding(None);
     tokenizer.with_truncation(None).map_err(TrainerError::tokenizer)?;

@@ -95,8 +95,8 @@ fn split(sources: &Sources, kind: TaskKind, findings: &mut Vec<Finding>) -> Resu
     }
     let wanted = [true, true, data.test.is_some() || data.test_split.is_some()];
     if splits.iter().zip(wanted).any(|(rows, wanted)| wanted && rows.is_empty()) {
-        return Err(DataProblem::new(&data.train, None, format!("{all} rows are too few to split"))
-            .with_help("each label needs at least two rows")
+        return Err(DataProblem::new(&data.train, None, format!("{all} rows with {distinct} labels are too few to split"))
+            .with_help(format!("each label needs at least two rows; is `{}` the right column?", data.label))
             .into());
     }
     Ok(splits)

@@ -9,11 +9,11 @@ use tokenizers::Tokenizer;
 use super::batch::{Batch, cut};
 use super::checkpoint::ModelFiles;
 use super::classification::Classifier;
-use super::evaluation::BATCH;
 use super::layers::Pass;
 use super::metrics::log_softmax;
 use super::pace::{Pace, Ticker};
 use super::parameters::host;
+use super::pretrained::check_tokens;
 use super::vocabulary::encode;
 use super::{TrainerError, device};
 use crate::arguments::TaskKind;
@@ -34,12 +34,12 @@ pub struct ScoredLabel {
     pub score: f64,
 }
 
-/// Labels `texts`, in their order, with the model in `directory`: `model.safetensors`, `config.json` and `tokenizer.json` suffice. `ticker` is told
-/// how far it is.
+/// Labels `texts`, in their order and `batch` of them at once, with the model in `directory`: `model.safetensors`, `config.json` and
+/// `tokenizer.json` suffice. `ticker` is told how far it is.
 ///
 /// # Errors
 /// A missing or damaged file, an unusable device.
-pub fn predict(directory: &Path, texts: &[String], device: &str, ticker: Ticker<'_>) -> Result<Vec<Prediction>, TrainerError> {
+pub fn predict(directory: &Path, texts: &[String], batch: usize, device: &str, ticker: Ticker<'_>) -> Result<Vec<Prediction>, TrainerError> {
     let device = device::open(device)?;
     let files = ModelFiles::load(directory, &device)?;
     let model: Box<dyn Any> = files.model;
@@ -47,6 +47,7 @@ pub fn predict(directory: &Path, texts: &[String], device: &str, ticker: Ticker<
         return Err(TrainerError::checkpoint(directory, "it is no classifier: `hpsearch generate` lets it write"));
     };
     let mut tokenizer = Tokenizer::from_bytes(&files.tokenizer).map_err(TrainerError::tokenizer)?;
+    check_tokens(directory, &tokenizer, model.architecture.shape.vocabulary)?;
     // Padding would be read as text.
     tokenizer.with_padding(None);
     let (labels, task) = (&model.architecture.shape.labels, model.architecture.shape.task);
@@ -54,7 +55,7 @@ pub fn predict(directory: &Path, texts: &[String], device: &str, ticker: Ticker<
     let pace = Pace::new(ticker, texts.len() as u64);
     pace.stage("labelling texts", texts.len() as u64);
     let (mut predictions, all) = (Vec::with_capacity(texts.len()), texts.len());
-    for texts in texts.chunks(BATCH) {
+    for texts in texts.chunks(batch.max(1)) {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let ids = encode(&tokenizer, &texts)?.into_iter().map(|ids| cut(ids, max_length)).collect();
         let batch = Batch::new(ids);

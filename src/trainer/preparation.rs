@@ -32,6 +32,10 @@ pub fn prepare(
     let digest = sources.digest(kind)?;
     let directory = cache.join(&digest);
     if !directory.join("data.json").exists() {
+        if let TokenizerSource::Pretrained(directory) = tokenizer {
+            // Before texts are tokenised, which may take long.
+            pretrained::look_at(directory, kind)?;
+        }
         log(&format!("preparing data from {}", data.train.display()));
         let draft = Draft::new(&directory)?;
         let mut description = task(kind).prepare(&sources, &draft)?;

@@ -79,6 +79,10 @@ pub(super) fn config(directory: &Path) -> Result<Map<String, Value>, TrainerErro
 /// The bytes of a file that must be there.
 pub(super) fn file(directory: &Path, name: &str) -> Result<Vec<u8>, TrainerError> {
     fs::read(directory.join(name)).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound if name == "tokenizer.json" => TrainerError::model(
+            directory,
+            "has no `tokenizer.json`: `AutoTokenizer.from_pretrained(..).save_pretrained(..)` of transformers makes it of what else there is",
+        ),
         std::io::ErrorKind::NotFound => TrainerError::model(directory, format!("has no `{name}`")),
         _ => TrainerError::model(directory, format!("`{name}` cannot be read: {error}")),
     })
@@ -104,6 +108,13 @@ pub(super) fn unknown_token(tokenizer: &Tokenizer) -> Option<u32> {
     }
 }
 
+/// Whether a directory has a model of a kind that is known, and weights that can be read at all.
+pub(super) fn look_at(directory: &Path, kind: TaskKind) -> Result<(), TrainerError> {
+    let described = config(directory)?;
+    task(kind).read(described).map_err(|problem| TrainerError::model(directory, format!("`config.json` {problem}")))?;
+    Weights::open(directory).map(|_| ())
+}
+
 /// Holds a directory's model against the data that it shall be trained on: what would end every trial is an error, what one should know a finding.
 pub(super) fn check(directory: &Path, kind: TaskKind, data: &PreparedData) -> Result<Vec<Finding>, TrainerError> {
     let arguments = ModelArguments { pretrained: Some(directory.to_string_lossy().into_owned()), ..ModelArguments::default() };
@@ -116,19 +127,26 @@ pub(super) fn check(directory: &Path, kind: TaskKind, data: &PreparedData) -> Re
 /// Every token must have a row in the table of words, and every text must fit.
 fn check_tokenizer(directory: &Path, model: &dyn Model, data: &PreparedData) -> Result<(), TrainerError> {
     let (vocabulary, longest) = model.limits();
-    let tokenizer = Tokenizer::from_bytes(data.tokenizer_file()?).map_err(TrainerError::tokenizer)?;
-    let last = tokenizer.get_vocab(true).into_iter().max_by_key(|(_, id)| *id);
-    if let Some((token, id)) = last.filter(|(_, id)| *id as usize >= vocabulary) {
-        let message = format!(
-            "`tokenizer.json` does not fit: it has the token `{token}` with the number {id}, and the model (`vocab_size` in config.json) knows those below {vocabulary}"
-        );
-        return Err(TrainerError::model(directory, message));
-    }
+    check_tokens(directory, &Tokenizer::from_bytes(data.tokenizer_file()?).map_err(TrainerError::tokenizer)?, vocabulary)?;
     if data.max_length() > longest {
         let message = format!("reads at most {longest} tokens, and `[data] max_length` is {}: set it to {longest} or less", data.max_length());
         return Err(TrainerError::model(directory, message));
     }
     Ok(())
+}
+
+/// Every token must have a row in the table of words.
+pub(super) fn check_tokens(directory: &Path, tokenizer: &Tokenizer, vocabulary: usize) -> Result<(), TrainerError> {
+    let last = tokenizer.get_vocab(true).into_iter().max_by_key(|(_, id)| *id);
+    match last.filter(|(_, id)| *id as usize >= vocabulary) {
+        Some((token, id)) => Err(TrainerError::model(
+            directory,
+            format!(
+                "`tokenizer.json` does not fit: it has the token `{token}` with the number {id}, and the model (`vocab_size` in config.json) knows those below {vocabulary}; copy the tokenizer that the model was trained with"
+            ),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// The values that a model starts from: the directory's, fresh ones (a function of the seed) for what it lacks.
@@ -170,6 +188,9 @@ fn read(directory: &Path, model: &dyn Model, weights: &Weights, matched: Match, 
     })
 }
 
+/// What to do where weights and configuration differ.
+const ONE_MODEL: &str = "config.json and the weights must be of one model: copy or download both again";
+
 /// Where each parameter's values come from.
 struct Match {
     /// The tensor of each parameter; `None`: it begins anew.
@@ -192,7 +213,9 @@ impl Match {
                     Err(kind) => {
                         return Err(TrainerError::model(
                             directory,
-                            format!("has `{name}` as {kind}; F32, F16, BF16, F64 and I8 with its scales in `{name}_scale` can be read"),
+                            format!(
+                                "has `{name}` as {kind}; F32, F16, BF16, F64 and I8 with its scales in `{name}_scale` can be read; load and save it with transformers as one of them, `from_pretrained(.., dtype=torch.float32)`"
+                            ),
                         ));
                     }
                 },
@@ -218,13 +241,14 @@ impl Match {
             .map(|(what, names)| format!("{what}: {}", some(&names)))
             .collect();
         if !wrong.is_empty() {
-            return Err(TrainerError::model(directory, wrong.join("; ")));
+            return Err(TrainerError::model(directory, format!("{}; {ONE_MODEL}", wrong.join("; "))));
         }
         let used: BTreeSet<&str> = sources.iter().flatten().map(String::as_str).collect();
         let extra: Vec<&str> = weights.names().filter(|name| !used.contains(name) && !is_buffer(name) && !weights.is_scale(name)).collect();
         let unknown: Vec<String> = extra.iter().filter(|name| is_of_layer(name, &naming)).map(|name| format!("`{name}`")).collect();
         if !unknown.is_empty() {
-            return Err(TrainerError::model(directory, format!("has tensors of layers that its config.json does not describe: {}", some(&unknown))));
+            let message = format!("has tensors of layers that its config.json does not describe: {}; {ONE_MODEL}", some(&unknown));
+            return Err(TrainerError::model(directory, message));
         }
         let mut findings = Vec::new();
         note_new_head(&anew, &naming, parameters, &mut findings);

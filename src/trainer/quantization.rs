@@ -8,13 +8,16 @@
 use std::fs;
 use std::path::Path;
 
-use safetensors::tensor::{Dtype, TensorView};
+use burn::tensor::Tensor;
+use safetensors::tensor::Dtype;
 use serde_json::{Value, json};
 
 use super::checkpoint::ModelFiles;
 use super::durable::{Draft, Existing};
-use super::parameters::{Entry, Role};
+use super::families::Keys;
+use super::parameters::{Parameter, Role};
 use super::pretrained::TOKENIZER_EXTRAS;
+use super::tensor_file::{self, Entry};
 use super::{TrainerError, device};
 
 /// The greatest whole number: -128 is left out, so that the range is symmetric.
@@ -26,6 +29,21 @@ pub(super) const SCALE: &str = "_scale";
 /// The key of `config.json` that tells of quantised weights.
 pub(super) const KEY: &str = "quantization_config";
 
+/// What it says of the method.
+const METHOD: &str = "hpsearch-int8";
+
+/// Refuses a `config.json` whose weights were quantised in another way.
+pub(super) fn check(config: Keys) -> Result<(), String> {
+    let Some(about) = config.get(KEY) else { return Ok(()) };
+    match about.get("quant_method").and_then(Value::as_str) {
+        Some(METHOD) => Ok(()),
+        method => Err(format!(
+            "has weights quantised by `{}`, which cannot be trained: take the model as it was before that, or save what transformers' `model.dequantize()` makes of it",
+            method.unwrap_or("an unknown method")
+        )),
+    }
+}
+
 /// Writes the model in `checkpoint` with weights of eight bits to the new directory `target`, with its configuration and tokenizer; its bytes
 /// before and after.
 ///
@@ -34,28 +52,26 @@ pub(super) const KEY: &str = "quantization_config";
 pub fn quantize(checkpoint: &Path, target: &Path) -> Result<[u64; 2], TrainerError> {
     let files = ModelFiles::load(checkpoint, &device::open("cpu")?)?;
     let parameters = files.model.parameters();
-    let entries = parameters.to_entries("", &files.values)?;
-    let before: usize = entries.iter().map(|(_, _, bytes)| bytes.len()).sum();
-    let mut tensors: Vec<(Dtype, Entry)> = Vec::new();
-    for (parameter, entry) in parameters.iter().zip(entries) {
-        match parameter.role {
-            Role::Weight | Role::Table => tensors.extend(channels(entry, Axis::Rows)),
-            Role::Kernel { .. } => tensors.extend(channels(entry, Axis::Columns)),
-            Role::Bias | Role::Scale | Role::Down | Role::Up => tensors.push((Dtype::F32, entry)),
-        }
+    let plain = parameters.to_entries("", &files.values);
+    let [mut before, mut after] = [0; 2];
+    let mut entries = Vec::new();
+    for ((parameter, value), plain) in parameters.iter().zip(&files.values.0).zip(plain) {
+        before += bytes(&plain);
+        let written = match parameter.role {
+            Role::Weight | Role::Table => channels(parameter, value, Axis::Rows)?.into(),
+            Role::Kernel { .. } => channels(parameter, value, Axis::Columns)?.into(),
+            Role::Bias | Role::Scale | Role::Down | Role::Up => vec![plain],
+        };
+        after += written.iter().map(bytes).sum::<u64>();
+        entries.extend(written);
     }
-    let after: usize = tensors.iter().map(|(_, (_, _, bytes))| bytes.len()).sum();
-    let wrong = |error| TrainerError::checkpoint(checkpoint, format!("cannot be quantised: {error}"));
-    let views = tensors.iter().map(|(dtype, (name, shape, bytes))| Ok((name.as_str(), TensorView::new(*dtype, shape.clone(), bytes)?)));
-    let views = views.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
-    let weights = safetensors::serialize(views, Some([("format".to_owned(), "pt".to_owned())].into())).map_err(wrong)?;
     let mut config = files.model.config();
     config[KEY] = json!({
-        "quant_method": "hpsearch-int8", "bits": 8, "symmetric": true, "granularity": "channel",
+        "quant_method": METHOD, "bits": 8, "symmetric": true, "granularity": "channel",
         "layout": format!("weight = <name> (I8) * <name>{SCALE} (F32)"),
     });
     let draft = Draft::new(target)?;
-    draft.write("model.safetensors", &weights)?;
+    tensor_file::write(&draft, "model.safetensors", entries)?;
     draft.write("config.json", format!("{config:#}\n").as_bytes())?;
     draft.write("tokenizer.json", &files.tokenizer)?;
     for name in TOKENIZER_EXTRAS {
@@ -65,7 +81,12 @@ pub fn quantize(checkpoint: &Path, target: &Path) -> Result<[u64; 2], TrainerErr
         }
     }
     draft.publish(Existing::Replace)?;
-    Ok([before, after].map(|bytes| bytes as u64))
+    Ok([before, after])
+}
+
+/// What an entry takes in a file.
+fn bytes(entry: &Entry<'_>) -> u64 {
+    (entry.shape.iter().product::<usize>() * entry.kind.bitsize() / 8) as u64
 }
 
 /// Which way a matrix's channels lie.
@@ -77,29 +98,40 @@ enum Axis {
     Columns,
 }
 
-/// A matrix of single floats as its whole numbers and its scales.
-fn channels((name, shape, bytes): Entry, axis: Axis) -> [(Dtype, Entry); 2] {
-    let numbers: Vec<f32> = bytes.chunks_exact(4).map(|word| f32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
+/// A matrix as it lies in a file, by its whole numbers and its scales.
+fn channels<'a>(parameter: &Parameter, value: &Tensor<2>, axis: Axis) -> Result<[Entry<'a>; 2], TrainerError> {
+    let shape = parameter.file_shape();
     let (rows, columns) = (shape[0], shape[1]);
-    let channel = |place: usize| if axis == Axis::Rows { place / columns } else { place % columns };
-    let count = if axis == Axis::Rows { rows } else { columns };
-    let mut scales = vec![0.0_f32; count];
-    for (place, number) in numbers.iter().enumerate() {
-        let scale = &mut scales[channel(place)];
-        *scale = scale.max(number.abs());
+    let channel = move |place: usize| if axis == Axis::Rows { place / columns } else { place % columns };
+    let mut scales = vec![0.0_f32; if axis == Axis::Rows { rows } else { columns }];
+    let mut place = 0;
+    for piece in parameter.in_file(value) {
+        for number in piece? {
+            let scale = &mut scales[channel(place)];
+            *scale = scale.max(number.abs());
+            place += 1;
+        }
     }
     scales.iter_mut().for_each(|scale| *scale /= MOST);
-    #[expect(clippy::cast_possible_truncation, reason = "rounded and within -127 to 127")]
-    let whole = |(place, number): (usize, &f32)| {
-        let scale = scales[channel(place)];
-        // A channel of zeros has no scale to divide by.
-        if scale > 0.0 { (number / scale).round().clamp(-MOST, MOST) as i8 } else { 0 }
-    };
-    let bytes = numbers.iter().enumerate().map(whole).map(i8::cast_unsigned).collect();
     let scale_shape = if axis == Axis::Rows { vec![rows, 1] } else { vec![1, columns] };
-    let scale_bytes = scales.iter().flat_map(|scale| scale.to_le_bytes()).collect();
-    let scale_name = format!("{name}{SCALE}");
-    [(Dtype::I8, (name, shape, bytes)), (Dtype::F32, (scale_name, scale_shape, scale_bytes))]
+    let scale_bytes: Vec<u8> = scales.iter().flat_map(|scale| scale.to_le_bytes()).collect();
+    let mut place = 0;
+    #[expect(clippy::cast_possible_truncation, reason = "rounded and within -127 to 127")]
+    let mut whole = move |number: f32| {
+        let scale = scales[channel(place)];
+        place += 1;
+        // A channel of zeros has no scale to divide by.
+        let whole = if scale > 0.0 { (number / scale).round().clamp(-MOST, MOST) as i8 } else { 0 };
+        whole.cast_unsigned()
+    };
+    let pieces = parameter.in_file(value).map(move |piece| Ok(piece?.into_iter().map(&mut whole).collect()));
+    let scales = Entry {
+        name: format!("{}{SCALE}", parameter.name),
+        kind: Dtype::F32,
+        shape: scale_shape,
+        pieces: Box::new(std::iter::once(Ok(scale_bytes))),
+    };
+    Ok([Entry { name: parameter.name.clone(), kind: Dtype::I8, shape, pieces: Box::new(pieces) }, scales])
 }
 
 /// The matrix that whole numbers and scales mean; `None` where the scales' shape is neither a column's nor a row's.
@@ -124,21 +156,27 @@ pub(super) fn forget(config: &mut serde_json::Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::parameters::{Parameters, tensor};
     use super::*;
 
-    fn entry(numbers: &[f32], shape: [usize; 2]) -> Entry {
-        ("w".to_owned(), shape.to_vec(), numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
+    /// The whole numbers and the scales of a matrix that lies in files as it is.
+    fn written(numbers: &[f32], shape: [usize; 2], axis: Axis) -> [(Dtype, String, Vec<usize>, Vec<u8>); 2] {
+        let mut parameters = Parameters::new(None);
+        parameters.add("w".to_owned(), shape, Role::Table);
+        let value = tensor(numbers.to_vec(), shape, &device::open("cpu").unwrap());
+        let entries = channels(parameters.iter().next().unwrap(), &value, axis).unwrap();
+        entries.map(|entry| (entry.kind, entry.name, entry.shape, entry.pieces.map(Result::unwrap).collect::<Vec<_>>().concat()))
     }
 
     #[test]
     fn each_channel_is_within_half_a_step_of_its_own_scale() {
         let numbers: Vec<f32> = (0..12).map(|place| ((place * 37 % 23) as f32 - 11.0) * 10f32.powi(place / 4 - 1)).collect();
         for axis in [Axis::Rows, Axis::Columns] {
-            let [(kind, (name, shape, whole)), (scale_kind, (scale_name, scale_shape, scales))] = channels(entry(&numbers, [3, 4]), axis);
+            let [(kind, name, shape, whole), (scale_kind, scale_name, scale_shape, scales)] = written(&numbers, [3, 4], axis);
             assert_eq!((kind, name.as_str(), &shape[..], whole.len()), (Dtype::I8, "w", &[3, 4][..], 12));
             assert_eq!((scale_kind, scale_name.as_str()), (Dtype::F32, "w_scale"));
             assert_eq!(scale_shape, if axis == Axis::Rows { [3, 1] } else { [1, 4] });
-            let scales: Vec<f32> = scales.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect();
+            let scales = tensor_file::singles(&scales);
             let read = product(&whole, &shape, &scales, &scale_shape).unwrap();
             for (place, (read, number)) in read.iter().zip(&numbers).enumerate() {
                 let scale = scales[if axis == Axis::Rows { place / 4 } else { place % 4 }];
@@ -149,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_channel_of_zeros_stays_one_and_scales_of_another_shape_are_refused() {
-        let [(_, (_, shape, whole)), _] = channels(entry(&[0.0, 0.0, 1.0, -2.0], [2, 2]), Axis::Rows);
+        let [(_, _, shape, whole), _] = written(&[0.0, 0.0, 1.0, -2.0], [2, 2], Axis::Rows);
         assert_eq!(whole[..2], [0, 0]);
         assert_eq!(whole[2..], [64, 129]);
         assert_eq!(product(&whole, &shape, &[1.0, 1.0, 1.0], &[3, 1]), None);

@@ -90,8 +90,10 @@ fn utf8<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, DataProblem> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let offset = error.valid_up_to();
         let line = 1 + bytes[..offset].iter().filter(|&&byte| byte == b'\n').count() as u64;
-        DataProblem::new(path, Some(line), format!("not UTF-8: byte 0x{:02x} at byte offset {offset}", bytes[offset]))
-            .with_help("convert it, for example with `iconv -f latin1 -t utf-8`")
+        DataProblem::new(path, Some(line), format!("not UTF-8: byte 0x{:02x} at byte offset {offset}", bytes[offset])).with_help(match bytes {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "it is UTF-16: convert it with `iconv -f utf-16 -t utf-8`",
+            _ => "convert it, for example with `iconv -f latin1 -t utf-8`",
+        })
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }

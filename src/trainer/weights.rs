@@ -1,17 +1,15 @@
 //! Weights in a directory, in one safetensors file or in several with an index: every size is held against its file before memory is taken.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::ops::Range;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use memmap2::Mmap;
-use safetensors::SafeTensors;
 use safetensors::tensor::Dtype;
 use serde::Deserialize;
 
 use super::TrainerError;
 use super::quantization::{self, SCALE};
+use super::tensor_file::{Stored, TensorFile, singles};
 
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
@@ -19,16 +17,9 @@ const INDEX: &str = "model.safetensors.index.json";
 /// Tensors by name, in files that are mapped and not read before they are asked for.
 pub(super) struct Weights {
     directory: PathBuf,
-    files: Vec<Mmap>,
-    tensors: BTreeMap<String, Stored>,
-}
-
-/// Where a tensor lies.
-struct Stored {
-    file: usize,
-    dtype: Dtype,
-    shape: Vec<usize>,
-    bytes: Range<usize>,
+    files: Vec<TensorFile>,
+    /// In which file each tensor lies.
+    places: BTreeMap<String, usize>,
 }
 
 /// `model.safetensors.index.json`.
@@ -40,7 +31,7 @@ struct Index {
 impl Weights {
     /// Opens `model.safetensors`, or the files that its index names.
     pub(super) fn open(directory: &Path) -> Result<Self, TrainerError> {
-        let mut weights = Self { directory: directory.to_owned(), files: Vec::new(), tensors: BTreeMap::new() };
+        let mut weights = Self { directory: directory.to_owned(), files: Vec::new(), places: BTreeMap::new() };
         if directory.join(SINGLE).is_file() {
             weights.map(SINGLE)?;
             return Ok(weights);
@@ -61,7 +52,7 @@ impl Weights {
             }
             weights.map(name)?;
         }
-        match index.weight_map.iter().find(|(tensor, _)| !weights.tensors.contains_key(*tensor)) {
+        match index.weight_map.iter().find(|(tensor, _)| !weights.places.contains_key(*tensor)) {
             Some((tensor, file)) => Err(weights.problem(&format!("`{INDEX}` says that `{file}` has the tensor `{tensor}`, and it has not"))),
             None => Ok(weights),
         }
@@ -69,41 +60,35 @@ impl Weights {
 
     /// Maps one file and notes its tensors.
     fn map(&mut self, name: &str) -> Result<(), TrainerError> {
-        let path = self.directory.join(name);
-        let file = File::open(&path).map_err(TrainerError::io("read", &path))?;
-        #[expect(unsafe_code, reason = "weights of gigabytes are converted tensor by tensor, and every map of a file is unsafe in Rust")]
-        // SAFETY: the map is only read, and dropped once the values are made. Should someone truncate the file meanwhile, reading it raises
-        // SIGBUS in this worker process, which the runner survives.
-        let map = unsafe { Mmap::map(&file) }.map_err(TrainerError::io("map", &path))?;
-        let number = self.files.len();
-        // It checks that header and tensors end where the file does, and that shapes give the lengths.
-        let parsed = SafeTensors::deserialize(&map).map_err(|error| self.problem(&format!("`{name}` is truncated or damaged: {error}")))?;
-        let start = map.as_ptr() as usize;
-        for (tensor, view) in parsed.iter() {
-            let first = view.data().as_ptr() as usize - start;
-            let stored = Stored { file: number, dtype: view.dtype(), shape: view.shape().to_vec(), bytes: first..first + view.data().len() };
-            if self.tensors.insert(tensor.to_owned(), stored).is_some() {
-                return Err(self.problem(&format!("has the tensor `{tensor}` twice")));
+        let file = TensorFile::open(&self.directory.join(name)).map_err(|problem| self.problem(&format!("`{name}` {problem}")))?;
+        for tensor in file.names() {
+            if self.places.insert(tensor.to_owned(), self.files.len()).is_some() {
+                return Err(self.problem(&format!("has the tensor `{tensor}` twice, once of them in `{name}`")));
             }
         }
-        drop(parsed);
-        self.files.push(map);
+        self.files.push(file);
         Ok(())
+    }
+
+    /// A tensor with the file that it lies in.
+    fn find(&self, name: &str) -> Option<(&TensorFile, &Stored)> {
+        let file = &self.files[*self.places.get(name)?];
+        Some((file, file.get(name)?))
     }
 
     /// The names of all tensors, sorted.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.tensors.keys().map(String::as_str)
+        self.places.keys().map(String::as_str)
     }
 
     /// The shape of a tensor, if it is there.
     pub(super) fn shape(&self, name: &str) -> Option<&[usize]> {
-        self.tensors.get(name).map(|stored| &*stored.shape)
+        self.find(name).map(|(_, stored)| &*stored.shape)
     }
 
     /// Whether a tensor's numbers are of a kind that can be read.
     pub(super) fn readable(&self, name: &str) -> Result<(), String> {
-        match self.tensors.get(name).map(|stored| stored.dtype) {
+        match self.find(name).map(|(_, stored)| stored.kind) {
             Some(Dtype::F32 | Dtype::F16 | Dtype::BF16 | Dtype::F64) => Ok(()),
             Some(Dtype::I8) if self.scales(name).is_some() => Ok(()),
             Some(other) => Err(format!("{other:?}")),
@@ -113,11 +98,11 @@ impl Weights {
 
     /// A tensor's numbers as single floats, in row-major order.
     pub(super) fn numbers(&self, name: &str) -> Option<Vec<f32>> {
-        let stored = self.tensors.get(name)?;
-        let bytes = &self.files[stored.file][stored.bytes.clone()];
+        let (file, stored) = self.find(name)?;
+        let bytes = file.bytes(stored);
         let pairs = || bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-        match stored.dtype {
-            Dtype::F32 => Some(bytes.chunks_exact(4).map(|word| f32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()),
+        match stored.kind {
+            Dtype::F32 => Some(singles(bytes)),
             // The upper half of a single float.
             Dtype::BF16 => Some(pairs().map(|bits| f32::from_bits(u32::from(bits) << 16)).collect()),
             Dtype::F16 => Some(pairs().map(half).collect()),
@@ -135,13 +120,13 @@ impl Weights {
     fn scales(&self, name: &str) -> Option<(String, &[usize])> {
         let [rows, columns] = *self.shape(name)? else { return None };
         let scales = format!("{name}{SCALE}");
-        let stored = self.tensors.get(&scales).filter(|stored| stored.dtype == Dtype::F32)?;
+        let (_, stored) = self.find(&scales).filter(|(_, stored)| stored.kind == Dtype::F32)?;
         [[rows, 1], [1, columns]].iter().any(|shape| stored.shape == shape).then_some((scales, &*stored.shape))
     }
 
     /// Whether a tensor holds the scales of another.
     pub(super) fn is_scale(&self, name: &str) -> bool {
-        name.strip_suffix(SCALE).is_some_and(|of| self.tensors.get(of).is_some_and(|stored| stored.dtype == Dtype::I8))
+        name.strip_suffix(SCALE).is_some_and(|of| self.find(of).is_some_and(|(_, stored)| stored.kind == Dtype::I8))
     }
 
     fn problem(&self, what: &str) -> TrainerError {

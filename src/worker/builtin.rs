@@ -1,7 +1,7 @@
 //! Jobs of the built-in trainer: training a trial, preparing data, evaluating, predicting and generating.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -105,10 +105,16 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
         Job::Train(job) => train(job, incoming),
         Job::Probe { train, probe: what } => probe(train, *what, incoming),
         Job::Profile { train, steps, trace } => profile(train, *steps, trace, incoming),
-        Job::Prepare { arguments, data, cache } => {
-            let prepared = prepare(arguments, data, cache)?;
-            let trained = trainer::fits(&resolve(arguments)?, &prepared).map_err(|error| chain(&error))?;
-            let findings: Vec<_> = prepared.findings().iter().chain(&trained).collect();
+        Job::Prepare { arguments, data, cache, others } => {
+            let (prepared, mut findings) = fitting(arguments, data, cache)?;
+            for other in others {
+                let (_, found) = fitting(other, data, cache)?;
+                // Of the same data enough is said.
+                let of_model = |finding: &trainer::Finding| ["new_head", "unused_tensors"].contains(&&*finding.code);
+                findings.extend(found.into_iter().filter(of_model));
+            }
+            let mut said = HashSet::new();
+            findings.retain(|finding| said.insert(finding.message.clone()));
             let splits = [Split::Train, Split::Validation, Split::Test];
             let rows: BTreeMap<&str, usize> = splits.into_iter().map(|split| (split.name(), prepared.rows(split))).collect();
             answer(serde_json::json!({
@@ -116,14 +122,15 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
                 "max_length": prepared.max_length(), "vocab_size": prepared.vocab_size(), "findings": findings,
             }))
         }
-        Job::Evaluate { checkpoint, arguments, data, cache, device, or_validation } => {
+        Job::Evaluate { checkpoint, arguments, data, cache, device, or_validation, rows } => {
             let prepared = prepare_for(Some(checkpoint), arguments, data, cache)?;
             let split = match prepared.rows(Split::Test) {
                 0 if *or_validation => Split::Validation,
                 0 => return answer(serde_json::json!({})),
                 _ => Split::Test,
             };
-            let metrics = trainer::evaluate(checkpoint, &prepared, split, &device.to_string(), &tell).map_err(|error| chain(&error))?;
+            let rows = rows.unwrap_or(resolve(arguments)?.per_device_eval_batch_size);
+            let metrics = trainer::evaluate(checkpoint, &prepared, split, rows, &device.to_string(), &tell).map_err(|error| chain(&error))?;
             let metrics: Metrics = metrics.into_iter().collect();
             answer(serde_json::to_value(metrics).map_err(|error| error.to_string())?)
         }
@@ -131,8 +138,8 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
             let [before, after] = trainer::quantize(checkpoint, target).map_err(|error| chain(&error))?;
             answer(serde_json::json!({ "before": before, "after": after }))
         }
-        Job::Predict { directory, texts, device } => {
-            let predictions = trainer::predict(directory, texts, &device.to_string(), &tell).map_err(|error| chain(&error))?;
+        Job::Predict { directory, texts, device, rows } => {
+            let predictions = trainer::predict(directory, texts, *rows, &device.to_string(), &tell).map_err(|error| chain(&error))?;
             answer(serde_json::to_value(predictions).map_err(|error| error.to_string())?)
         }
         Job::Generate { directory, prompt, max_new_tokens, temperature, top_k, top_p, seed, device } => {
@@ -224,6 +231,14 @@ fn probe(job: &TrainJob, probe: Probe, incoming: &Receiver<Incoming>) -> Result<
 
 fn prepare(arguments: &Values, data: &Values, cache: &Path) -> Result<PreparedData, String> {
     prepare_for(None, arguments, data, cache)
+}
+
+/// Data that is prepared for these arguments, and what was found in it and in the model that they ask for.
+fn fitting(arguments: &Values, data: &Values, cache: &Path) -> Result<(PreparedData, Vec<trainer::Finding>), String> {
+    let prepared = prepare(arguments, data, cache)?;
+    let trained = trainer::fits(&resolve(arguments)?, &prepared).map_err(|error| chain(&error))?;
+    let findings = prepared.findings().iter().cloned().chain(trained).collect();
+    Ok((prepared, findings))
 }
 
 /// The data as a `checkpoint` reads it: it has what the directory of the model that it began with had, should that be gone.

@@ -60,21 +60,30 @@ fn site(rows: usize, accumulation: usize, more: &str) -> Site {
     site
 }
 
+/// What runs the study.
+const RUN: &str = "run study.toml --plain";
+
 /// Runs the study with at most so many KiB of address space for each process.
 fn run_within(site: &Site, kib: u64) -> Ended {
-    start_within(site, kib).end()
+    start_within(site, RUN, kib).end()
 }
 
-fn start_within(site: &Site, kib: u64) -> Running {
-    let words = format!("ulimit -v {kib}; exec \"$0\" run study.toml --plain");
+/// Begins a verb with at most so many KiB of address space for each process.
+fn start_within(site: &Site, verb: &str, kib: u64) -> Running {
+    let words = format!("ulimit -v {kib}; exec \"$0\" {verb}");
     // The C library reserves address space for each thread's heap otherwise, which says nothing of what is used.
     site.start_with(Path::new("sh"), &["-c", &words, env!("CARGO_BIN_EXE_hpsearch")], &[("MALLOC_ARENA_MAX", "1")])
 }
 
 /// Runs the study and tells the most KiB of address space that a process of its trial had.
 fn measured(site: &Site) -> u64 {
+    peak(site, RUN)
+}
+
+/// Carries out a verb and tells the most KiB of address space that one of its workers had.
+fn peak(site: &Site, verb: &str) -> u64 {
     // Less than the gigabyte of addresses that a worker's heap takes at once where it gets them: here it grows as it is needed.
-    let mut running = start_within(site, 1_000_000);
+    let mut running = start_within(site, verb, 1_000_000);
     let mut peak = 0;
     while !running.has_ended() {
         for pid in processes::children(running.child.id()) {
@@ -132,4 +141,55 @@ fn a_trial_that_runs_out_of_memory_halves_its_rows_and_ends_as_if_it_had_plenty(
     let trials = refused.trials();
     assert_eq!((&trials[0]["state"], &trials[0]["attempts"]), (&Json::from("failed"), &Json::from(1)));
     assert!(trials[0]["reason"].as_str().unwrap().contains("memory allocation of"), "{}", trials[0]["reason"]);
+}
+
+#[test]
+fn a_plain_training_that_runs_out_of_memory_goes_on_with_fewer_rows() {
+    let (plenty, small) = (site(64, 1, ""), site(8, 8, ""));
+    let train = "train study.toml -o model";
+    let (most, least) = (peak(&plenty, train), peak(&small, train));
+    let starved = site(64, 1, "");
+    let ended = start_within(&starved, train, least + (most - least) / 3).end();
+    assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
+    assert!(ended.err.contains("64 rows at once did not fit into memory; now 32"), "{}", ended.err);
+    let value = |site: &Site| -> f64 {
+        let metrics = std::fs::read_to_string(site.path("model/metrics.json")).unwrap();
+        serde_json::from_str::<Json>(&metrics).unwrap()["value"].as_f64().unwrap()
+    };
+    assert!((value(&plenty) - value(&starved)).abs() < 1e-4, "{} {}", value(&plenty), value(&starved));
+
+    let refused = site(64, 1, "auto_find_batch_size = false");
+    let ended = start_within(&refused, train, least + (most - least) / 3).end();
+    assert_eq!(ended.code, 1, "{}\n{}", ended.out, ended.err);
+    assert!(ended.err.contains("memory ran out") && ended.err.contains("help: "), "{}", ended.err);
+}
+
+#[test]
+fn measuring_the_test_split_and_labelling_texts_go_on_with_fewer_rows_where_memory_is_short() {
+    let site = site(8, 8, "");
+    let text = |name: &str| std::fs::read_to_string(site.path(name)).unwrap();
+    let many = |rows: u64| text("study.toml").replace("per_device_eval_batch_size = 8", &format!("per_device_eval_batch_size = {rows}"));
+    // Rows that are long and many enough for a batch of them to cost something.
+    let lines: String =
+        text("train.csv").lines().skip(1).map(|line| format!("{}\n", line.replacen(" ", &format!(" {}", "tree ".repeat(60)), 1))).collect();
+    site.write("test.csv", &format!("text,label\n{}", lines));
+    site.write("study.toml", &many(64).replace("validation = ", "test = \"test.csv\"\n        validation = "));
+    assert_eq!(site.run(&["run", "study.toml", "--plain"]).code, 0);
+    let most = peak(&site, "export s -o plenty");
+    let limit = most * 3 / 4;
+    let ended = start_within(&site, "export s -o model", limit).end();
+    assert_eq!(ended.code, 0, "within {limit} of {most} KiB: {}\n{}", ended.out, ended.err);
+    assert!(ended.err.contains("64 rows at once did not fit into memory; now 32"), "{}", ended.err);
+    let loss = |export: &str| -> f64 {
+        serde_json::from_str::<Json>(&text(&format!("{export}/metrics.json"))).unwrap()["metrics"]["test_loss"].as_f64().unwrap()
+    };
+    assert!((loss("plenty") - loss("model")).abs() < 1e-5, "{} {}", loss("plenty"), loss("model"));
+
+    let verb = |output: &str| format!("predict model --file test.csv -o {output}");
+    let most = peak(&site, &verb("plenty.csv"));
+    let ended = start_within(&site, &verb("labels.csv"), most * 3 / 4).end();
+    assert_eq!(ended.code, 0, "within 3/4 of {most} KiB: {}\n{}", ended.out, ended.err);
+    assert!(ended.err.contains("64 rows at once did not fit into memory; now 32"), "{}", ended.err);
+    let labels = |name: &str| text(name).lines().map(|line| line.rsplit(',').nth(1).unwrap().to_owned()).collect::<Vec<_>>();
+    assert_eq!(labels("plenty.csv"), labels("labels.csv"));
 }

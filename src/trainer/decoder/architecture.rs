@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::families::Keys;
 use super::super::families::decoders::{Build, DECODERS, DecoderFamily, find};
+use super::super::families::{self, Keys};
 use super::super::quantization;
-use crate::arguments::{Activation, DECODER_TYPES, ModelArguments};
+use crate::arguments::{Activation, DECODER_TYPES, ENCODER_TYPES, ModelArguments};
 
 /// A language model's `config.json` and what it says.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,6 +118,7 @@ impl Architecture {
         let keys = Keys(&config);
         let name = keys.get("model_type").and_then(Value::as_str).unwrap_or_default();
         let family = find(name).ok_or_else(|| unknown(name))?;
+        quantization::check(keys)?;
         for key in ["add_cross_attention", "scale_attn_by_inverse_layer_idx", "use_sliding_window"] {
             keys.only(key, &[false.into()])?;
         }
@@ -204,7 +205,7 @@ impl Shape {
             dropout: dropped(1)?,
             attention_dropout: config.share_or(keys.attention_dropout, if gated { 0.0 } else { 0.1 })?,
             window: config.size_or(WINDOW, positions)?.min(positions),
-            epsilon: config.number_or(keys.epsilon, if gated { 1e-6 } else { 1e-5 })?,
+            epsilon: config.epsilon_or(keys.epsilon, if gated { 1e-6 } else { 1e-5 })?,
             rope: Rope::read(config)?,
             tied: config.flag_or("tie_word_embeddings", keys.tied)?,
             deviation: if gated { Some(config.number_or("initializer_range", 0.02)?) } else { None },
@@ -232,10 +233,10 @@ impl Rope {
         let stretch = match kind {
             "default" => None,
             "llama3" => Some(Stretch {
-                factor: nested.number_or("factor", 8.0)?,
-                low: nested.number_or("low_freq_factor", 1.0)?,
-                high: nested.number_or("high_freq_factor", 4.0)?,
-                original: nested.number_or("original_max_position_embeddings", 8_192.0)?,
+                factor: nested.positive_or("factor", 8.0)?,
+                low: nested.positive_or("low_freq_factor", 1.0)?,
+                high: nested.positive_or("high_freq_factor", 4.0)?,
+                original: nested.positive_or("original_max_position_embeddings", 8_192.0)?,
             }),
             other => return Err(format!("turns positions by the rule `{other}`; known are default and llama3")),
         };
@@ -269,6 +270,8 @@ impl Stretch {
 }
 
 fn unknown(name: &str) -> String {
-    let known: Vec<String> = DECODERS.iter().map(|family| format!("`{}`", family.model_type)).collect();
-    format!("has `model_type` = \"{name}\"; decoders known here are {}", known.join(", "))
+    if ENCODER_TYPES.contains(&name) {
+        return format!("has `model_type` = \"{name}\", an encoder: `task = \"text-classification\"` trains it, and this task a decoder");
+    }
+    families::unknown(name, "decoders", DECODERS.iter().map(|family| family.model_type))
 }

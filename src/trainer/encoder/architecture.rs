@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::families::Keys;
 use super::super::families::encoders::{Build, ENCODERS, EncoderFamily, OWN, find};
+use super::super::families::{self, Keys};
 use super::super::quantization;
-use crate::arguments::{Activation, ModelArguments, Pooling, TaskKind};
+use crate::arguments::{Activation, DECODER_TYPES, ModelArguments, Pooling, TaskKind};
 
 /// A classifier's `config.json` and what it says.
 #[derive(Debug, Clone, PartialEq)]
@@ -137,6 +137,7 @@ impl Architecture {
         let keys = Keys(&config);
         let name = keys.get("model_type").and_then(Value::as_str).unwrap_or_default();
         let family = find(name).ok_or_else(|| unknown(name))?;
+        quantization::check(keys)?;
         keys.only("position_embedding_type", &["absolute".into()])?;
         for key in ["is_decoder", "add_cross_attention", "sinusoidal_pos_embds"] {
             keys.only(key, &[false.into()])?;
@@ -250,7 +251,7 @@ impl Shape {
             head_dropout: config.share_or(keys.head_dropout, keys.head_dropout_default.unwrap_or(dropout))?,
             vocabulary: config.size("vocab_size")?,
             types: keys.types.map_or(Ok(0), |(key, default)| config.size_or(key, default))?,
-            epsilon: keys.epsilon.map_or(Ok(EPSILON), |(key, default)| config.number_or(key, default))?,
+            epsilon: keys.epsilon.map_or(Ok(EPSILON), |(key, default)| config.epsilon_or(key, default))?,
             deviation: if family.build == Build::Post { Some(config.number_or("initializer_range", 0.02)?) } else { None },
             layers,
             width,
@@ -328,6 +329,8 @@ fn problem_type(task: TaskKind) -> &'static str {
 }
 
 fn unknown(name: &str) -> String {
-    let known: Vec<String> = ENCODERS.iter().map(|family| format!("`{}`", family.model_type)).collect();
-    format!("has `model_type` = \"{name}\"; encoders known here are {}", known.join(", "))
+    if DECODER_TYPES.contains(&name) {
+        return format!("has `model_type` = \"{name}\", a decoder: `task = \"language-modeling\"` trains it, and this task an encoder");
+    }
+    families::unknown(name, "encoders", ENCODERS.iter().map(|family| family.model_type))
 }

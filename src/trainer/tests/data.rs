@@ -81,7 +81,7 @@ fn a_label_that_is_never_trained_is_an_error() {
 
 #[test]
 fn too_few_rows_cannot_be_split() {
-    assert!(csv_problem("text,label\nx,1\ny,2\n").starts_with("a.csv: 2 rows are too few to split"));
+    assert!(csv_problem("text,label\nx,1\ny,2\n").starts_with("a.csv: 2 rows with 2 labels are too few to split"));
 }
 
 #[test]

@@ -173,7 +173,7 @@ fn a_verse_is_learnt_measured_and_recited() {
     assert!(last["eval_loss"] < 0.9, "{last:?}");
     let (_, checkpoint) = runner.checkpoints.last().unwrap();
     assert_eq!(
-        evaluate(checkpoint, &corpus.data, Split::Validation, "cpu", &|_, _, _| {}).unwrap()["eval_bits_per_byte"],
+        evaluate(checkpoint, &corpus.data, Split::Validation, 64, "cpu", &|_, _, _| {}).unwrap()["eval_bits_per_byte"],
         last["eval_bits_per_byte"]
     );
 
@@ -189,7 +189,7 @@ fn a_verse_is_learnt_measured_and_recited() {
     assert_eq!(write("ZZ", 1).chars().count(), 24);
     // From nothing it begins as a line does.
     assert_eq!(write("", 1).chars().count(), 24);
-    let problem = predict(checkpoint, &["x".to_owned()], "cpu", &|_, _, _| {}).unwrap_err().to_string();
+    let problem = predict(checkpoint, &["x".to_owned()], 8, "cpu", &|_, _, _| {}).unwrap_err().to_string();
     assert!(problem.contains("hpsearch generate"), "{problem}");
 }
 

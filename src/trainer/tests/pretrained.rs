@@ -128,7 +128,7 @@ fn a_pretrained_model_gets_a_new_head_learns_and_serves_again_as_a_model() {
     }
     let data = again.prepare(json!({})).unwrap();
     assert!(data.findings().iter().all(|finding| finding.code != "new_head"));
-    let predicted = predict(&from, &["the good film".to_owned(), "a bad book".to_owned()], "cpu", &|_, _, _| {}).unwrap();
+    let predicted = predict(&from, &["the good film".to_owned(), "a bad book".to_owned()], 8, "cpu", &|_, _, _| {}).unwrap();
     assert_eq!(predicted.iter().map(|text| text.labels[0].label.as_str()).collect::<Vec<_>>(), ["positive", "negative"]);
 }
 
@@ -234,6 +234,23 @@ fn what_does_not_fit_the_data_is_said_before_training() {
     let problem = study.prepare(json!({"max_length": 13})).unwrap_err().to_string();
     assert!(problem.contains("reads at most 12 tokens, and `[data] max_length` is 13"), "{problem}");
 
+    let study = Study::new();
+    study.edit_config(|config| config["model_type"] = json!("gpt2"));
+    assert!(study.problem().contains("a decoder: `task = \"language-modeling\"` trains it"), "{}", study.problem());
+    study.edit_config(|config| {
+        config.as_object_mut().unwrap().remove("model_type");
+    });
+    assert!(study.problem().contains("has no `model_type`; encoders known here are"), "{}", study.problem());
+
+    let study = Study::new();
+    study.edit_config(|config| config["quantization_config"] = json!({"quant_method": "gptq", "bits": 4}));
+    assert!(study.problem().contains("has weights quantised by `gptq`, which cannot be trained"), "{}", study.problem());
+
+    let study = Study::new();
+    study.edit_config(|config| config["layer_norm_eps"] = json!(-1));
+    assert!(study.problem().contains("`layer_norm_eps` = -1, which is no small number from 0"), "{}", study.problem());
+
+    let study = Study::new();
     study.edit_config(|config| config["vocab_size"] = json!(10));
     assert!(study.problem().contains("`tokenizer.json` does not fit"), "{}", study.problem());
 
@@ -289,7 +306,7 @@ fn several_labels_and_numbers_are_learnt() {
     let last = &runner.reports.last().unwrap().1;
     assert!(last["eval_r2"] > 0.7 && last["eval_pearson"] > 0.8, "{last:?}");
     let (_, checkpoint) = runner.checkpoints.last().unwrap();
-    let told = predict(checkpoint, &["the good film".to_owned(), "a bad book".to_owned()], "cpu", &|_, _, _| {}).unwrap();
+    let told = predict(checkpoint, &["the good film".to_owned(), "a bad book".to_owned()], 8, "cpu", &|_, _, _| {}).unwrap();
     assert!(told[0].labels[0].score > told[1].labels[0].score + 0.5);
 
     let problem = study.prepare_for(TaskKind::TextRegression, json!({})).unwrap_err().to_string();
@@ -319,4 +336,15 @@ fn trials_share_what_frozen_layers_of_a_pretrained_model_make_of_the_rows() {
     let (one, other) = (run(json!({"freeze_layers": 1}), "one"), run(json!({"freeze_layers": 2}), "other"));
     assert!(one.0 != other.0, "one of them was made again");
     assert!(!run(json!({"freeze_layers": 1}), "one").0 && !run(json!({"freeze_layers": 2}), "other").0, "and kept");
+}
+
+#[test]
+fn a_model_whose_tokenizer_knows_more_than_it_does_labels_nothing() {
+    let study = Study::new();
+    let tokenizer = study.model().join("tokenizer.json");
+    let mut larger: Value = serde_json::from_slice(&fs::read(&tokenizer).unwrap()).unwrap();
+    larger["model"]["vocab"]["beyond"] = json!(40);
+    fs::write(&tokenizer, larger.to_string()).unwrap();
+    let problem = predict(&study.model(), &["beyond".to_owned()], 8, "cpu", &|_, _, _| {}).unwrap_err().to_string();
+    assert!(problem.contains("it has the token `beyond` with the number 40"), "{problem}");
 }

@@ -36,11 +36,11 @@ fn a_run_reports_checkpoints_evaluates_and_predicts() {
     let norm = weights.names().map(squares).sum::<f64>().sqrt();
     assert!((last["weight_norm"] / norm - 1.0).abs() < 1e-5 && last["grad_norm"] > 0.0, "{last:?} {norm}");
     assert_eq!(checkpoint, &directory.join("checkpoint-36"));
-    let measured = evaluate(checkpoint, &fixture.data, Split::Validation, "cpu", &|_, _, _| {}).unwrap();
+    let measured = evaluate(checkpoint, &fixture.data, Split::Validation, 64, "cpu", &|_, _, _| {}).unwrap();
     for name in ["eval_accuracy", "eval_loss", "eval_macro_f1"] {
         assert!((measured[name] - last[name]).abs() < 1e-6, "{name}");
     }
-    let predictions = predict(checkpoint, &["a very good film".to_owned(), String::new()], "cpu", &|_, _, _| {}).unwrap();
+    let predictions = predict(checkpoint, &["a very good film".to_owned(), String::new()], 8, "cpu", &|_, _, _| {}).unwrap();
     assert_eq!(predictions[0].labels.len(), 3);
     assert!((predictions[0].labels.iter().map(|label| label.score).sum::<f64>() - 1.0).abs() < 1e-9);
     assert!(predictions[0].labels[0].score >= predictions[0].labels[1].score);
@@ -57,7 +57,7 @@ fn a_keyword_is_learnt_in_seconds() {
     let accuracies: Vec<f64> = runner.reports.iter().map(|(_, metrics)| metrics["eval_accuracy"]).collect();
     assert!(accuracies[3] > 0.95, "{accuracies:?}");
     let (_, checkpoint) = runner.checkpoints.last().unwrap();
-    let predictions = predict(checkpoint, &["the book was bad".to_owned(), "so good".to_owned()], "cpu", &|_, _, _| {}).unwrap();
+    let predictions = predict(checkpoint, &["the book was bad".to_owned(), "so good".to_owned()], 8, "cpu", &|_, _, _| {}).unwrap();
     let best: Vec<&str> = predictions.iter().map(|prediction| prediction.labels[0].label.as_str()).collect();
     assert_eq!(best, ["negative", "positive"]);
 }
@@ -196,7 +196,7 @@ fn a_damaged_checkpoint_is_refused_by_the_name_of_its_file() {
     fs::remove_file(checkpoint.join("digests.json")).unwrap();
     let job = Job { start: Start::Resume(&checkpoint), ..fixture.job(&arguments, &directory) };
     assert!(train(&job, &mut Runner::default()).unwrap_err().to_string().contains("`digests.json` is missing"));
-    predict(&checkpoint, &["good".to_owned()], "cpu", &|_, _, _| {}).unwrap();
+    predict(&checkpoint, &["good".to_owned()], 8, "cpu", &|_, _, _| {}).unwrap();
 }
 
 #[test]

@@ -353,7 +353,7 @@ fn tuned_runs_that_were_interrupted_go_on_bit_for_bit() {
         }
         assert_eq!(one.join("adapters.safetensors").exists(), values["lora_r"] == 3);
         // What is reported is what an export does: adapters are merged.
-        let measured = evaluate(one, &fixture.data, Split::Validation, "cpu", &|_, _, _| {}).unwrap();
+        let measured = evaluate(one, &fixture.data, Split::Validation, 64, "cpu", &|_, _, _| {}).unwrap();
         assert!((measured["eval_loss"] - whole.reports.last().unwrap().1["eval_loss"]).abs() < 1e-6);
     }
 }

@@ -66,7 +66,7 @@ impl Checkpoint {
         if file != "digests.json" {
             with_digest(&directory, file, &bytes);
         }
-        let said = hpsearch::trainer::predict(&directory, &["the bus".to_owned(), String::new()], "cpu", &|_, _, _| {});
+        let said = hpsearch::trainer::predict(&directory, &["the bus".to_owned(), String::new()], 8, "cpu", &|_, _, _| {});
         fs::write(directory.join(file), &self.sound[index]).unwrap();
         fs::write(directory.join("digests.json"), &self.sound[3]).unwrap();
         match said {
