@@ -105,7 +105,8 @@
 //! lack its last moments.
 //!
 //! A trial of the built-in trainer that runs out of memory goes on with half the rows at once, in the same optimiser steps
-//! ([`engine::memory`]): that is no retry, and the search does not see it.
+//! ([`engine::memory`]): that is no retry, and the search does not see it. So do `train`, `predict` and the test split at `export`.
+//! Checkpoints are written and read without lying in memory a second time.
 //!
 //! A store that refuses (no space, a limit, a file that was moved away or replaced) ends the run: what runs may save and leave,
 //! nothing is answered that is not written, and the error says what to do. A run reads the system's clock once and counts on
