@@ -50,7 +50,9 @@ fn weights(text: &mut String, quantized: &Quantized, after: &Metrics) {
         text,
         "\n## Weights\n\nWhole numbers of eight bits with a scale for each channel (`{}`), {small} bytes\n\
          instead of {large}: in `model.safetensors` a weight is\n\
-         `<name>` (I8) times `<name>_scale` (F32); biases and norms are F32. `hpsearch` reads them as they are, other tools\nan export without `--quantize`.\n\n\
+         `<name>` (I8) times `<name>_scale` (F32); biases and norms are F32. `hpsearch predict`, `generate` and\n\
+         a study's `model` read them as they are. transformers refuses this directory, for it does not know the\n\
+         `model_type` `hpsearch-int8`: `hpsearch export` without `--quantize` writes one that it loads.\n\n\
          | metric | single floats | {} | difference |\n|---|---|---|---|",
         format.word(),
         format.word(),

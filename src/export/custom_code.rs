@@ -22,8 +22,8 @@ pub(super) fn add(directory: &Path) -> Result<(), ExportError> {
     let path = directory.join("config.json");
     let Ok(bytes) = std::fs::read(&path) else { return Ok(()) };
     let Ok(mut config) = serde_json::from_slice::<Value>(&bytes) else { return Ok(()) };
-    // Of weights of eight bits only `hpsearch predict` knows the layout.
-    if config["model_type"] != OWN || config.get("quantization_config").is_some() {
+    // A model with weights of eight bits is of another type.
+    if config["model_type"] != OWN {
         return Ok(());
     }
     config["auto_map"] = json!({

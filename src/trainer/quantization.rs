@@ -2,19 +2,19 @@
 //!
 //! In `model.safetensors` a quantised tensor keeps its name and shape as I8; beside it lies `<name>_scale`, F32, of shape `[rows, 1]` or
 //! `[1, columns]`, whichever the channels are, and the weight is the product of the two. Channels are the outputs of a map and the entries of a
-//! table. Biases and norms stay F32. `config.json` says so under `quantization_config`, whose method no other tool knows: one that cannot read
-//! this refuses it instead of taking whole numbers for weights.
+//! table. Biases and norms stay F32. `config.json` says so under `quantization_config`, and the architecture with it: `model_type` is the
+//! method's name, which no other tool knows. transformers 5.23 only warns of a method that it does not know, and takes whole numbers for
+//! weights; a `model_type` that it does not know it refuses.
 
 use std::fs;
 use std::path::Path;
 
 use burn::tensor::Tensor;
 use safetensors::tensor::Dtype;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::checkpoint::ModelFiles;
 use super::durable::{Draft, Existing};
-use super::families::Keys;
 use super::parameters::{Parameter, Role};
 use super::pretrained::TOKENIZER_EXTRAS;
 use super::tensor_file::{self, Entry};
@@ -32,11 +32,16 @@ pub(super) const KEY: &str = "quantization_config";
 /// What it says of the method.
 const METHOD: &str = "hpsearch-int8";
 
-/// Refuses a `config.json` whose weights were quantised in another way.
-pub(super) fn check(config: Keys) -> Result<(), String> {
-    let Some(about) = config.get(KEY) else { return Ok(()) };
+/// A `config.json` without a word of quantised weights, which are read as single floats; weights quantised in another way are refused.
+pub(super) fn plain(mut config: Map<String, Value>) -> Result<Map<String, Value>, String> {
+    let Some(mut about) = config.remove(KEY).filter(|about| !about.is_null()) else { return Ok(config) };
     match about.get("quant_method").and_then(Value::as_str) {
-        Some(METHOD) => Ok(()),
+        Some(METHOD) => {
+            if let Some(model_type) = about.get_mut("model_type") {
+                config.insert("model_type".to_owned(), model_type.take());
+            }
+            Ok(config)
+        }
         method => Err(format!(
             "has weights quantised by `{}`, which cannot be trained: take the model as it was before that, or save what transformers' `model.dequantize()` makes of it",
             method.unwrap_or("an unknown method")
@@ -66,8 +71,9 @@ pub fn quantize(checkpoint: &Path, target: &Path) -> Result<[u64; 2], TrainerErr
         entries.extend(written);
     }
     let mut config = files.model.config();
+    let model_type = std::mem::replace(&mut config["model_type"], METHOD.into());
     config[KEY] = json!({
-        "quant_method": METHOD, "bits": 8, "symmetric": true, "granularity": "channel",
+        "quant_method": METHOD, "bits": 8, "symmetric": true, "granularity": "channel", "model_type": model_type,
         "layout": format!("weight = <name> (I8) * <name>{SCALE} (F32)"),
     });
     let draft = Draft::new(target)?;
@@ -147,11 +153,6 @@ pub(super) fn product(whole: &[u8], shape: &[usize], scales: &[f32], scale_shape
         }
         _ => None,
     }
-}
-
-/// Takes the word of eight bits out of a configuration whose weights are read as single floats.
-pub(super) fn forget(config: &mut serde_json::Map<String, Value>) {
-    config.remove(KEY);
 }
 
 #[cfg(test)]

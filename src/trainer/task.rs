@@ -15,7 +15,7 @@ use super::parameters::{Parameters, Values};
 use super::preparation::Sources;
 use super::prepared::Description;
 use super::pretrained::Naming;
-use super::{PreparedData, Split, TrainerError};
+use super::{PreparedData, Split, TrainerError, quantization};
 use crate::arguments::{ModelArguments, TaskKind};
 
 /// A kind of thing to learn.
@@ -51,6 +51,7 @@ pub(super) fn task(kind: TaskKind) -> &'static dyn Task {
 
 /// The model that a `config.json` describes, or the end of a sentence about what is wrong with it.
 pub(super) fn read_model(config: Map<String, Value>) -> Result<Box<dyn Model>, String> {
+    let config = quantization::plain(config)?;
     let model_type = config.get("model_type").and_then(Value::as_str).unwrap_or_default();
     match TASKS.iter().find(|task| task.model_types().contains(&model_type)) {
         Some(task) => task.read(config),

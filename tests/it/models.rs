@@ -156,6 +156,8 @@ fn weights_of_eight_bits_predict_the_same_and_the_card_says_what_they_cost() {
     let (before, after) = (&metrics["metrics_before_quantizing"]["test_loss"], &metrics["metrics"]["test_loss"]);
     assert!(before != after && (before.as_f64().unwrap() - after.as_f64().unwrap()).abs() < 0.05, "{metrics}");
     let config: Value = serde_json::from_slice(&file("small", "config.json")).unwrap();
+    // What other tools would take for a BERT with whole numbers as weights.
+    assert_eq!((&config["model_type"], &config["quantization_config"]["model_type"]), (&json!("hpsearch-int8"), &json!("bert")));
     assert_eq!(config["quantization_config"]["quant_method"], "hpsearch-int8");
     for (large, small) in scores(directory, "large").into_iter().zip(scores(directory, "small")) {
         assert!((large - small).abs() < 0.05, "{large} {small}");

@@ -115,10 +115,10 @@ impl Architecture {
 
     /// What a `config.json` describes, or what is wrong with it.
     pub(in crate::trainer) fn read(config: Map<String, Value>) -> Result<Self, String> {
+        let config = quantization::plain(config)?;
         let keys = Keys(&config);
         let name = keys.get("model_type").and_then(Value::as_str).unwrap_or_default();
         let family = find(name).ok_or_else(|| unknown(name))?;
-        quantization::check(keys)?;
         for key in ["add_cross_attention", "scale_attn_by_inverse_layer_idx", "use_sliding_window"] {
             keys.only(key, &[false.into()])?;
         }
@@ -140,7 +140,6 @@ impl Architecture {
         config.insert("architectures".to_owned(), json!([self.family.class]));
         config.insert(WINDOW.to_owned(), window.into());
         // What is written is single floats, whatever was read.
-        quantization::forget(config);
         for key in ["torch_dtype", "dtype"] {
             if config.contains_key(key) {
                 config.insert(key.to_owned(), "float32".into());

@@ -134,10 +134,10 @@ impl Architecture {
 
     /// What a `config.json` describes, or what is wrong with it.
     pub(in crate::trainer) fn read(config: Map<String, Value>) -> Result<Self, String> {
+        let config = quantization::plain(config)?;
         let keys = Keys(&config);
         let name = keys.get("model_type").and_then(Value::as_str).unwrap_or_default();
         let family = find(name).ok_or_else(|| unknown(name))?;
-        quantization::check(keys)?;
         keys.only("position_embedding_type", &["absolute".into()])?;
         for key in ["is_decoder", "add_cross_attention", "sinusoidal_pos_embds"] {
             keys.only(key, &[false.into()])?;
@@ -167,7 +167,6 @@ impl Architecture {
         let config = &mut self.config;
         config.insert("architectures".to_owned(), json!([self.family.class]));
         // What is written is single floats, whatever was read.
-        quantization::forget(config);
         for key in ["torch_dtype", "dtype"] {
             if config.contains_key(key) {
                 config.insert(key.to_owned(), "float32".into());
