@@ -18,6 +18,14 @@ pub fn data_cache(spec: &StudySpec, store: &Path) -> PathBuf {
     files_directory(spec, store).join("data")
 }
 
+/// Where compiled kernels of GPUs are kept, shared by all studies of a user: `hpsearch/kernels` in the user's directory of caches, by the
+/// values of XDG_CACHE_HOME and HOME. `None` where neither is set.
+pub fn kernel_cache(cache_home: Option<&str>, home: Option<&str>) -> Option<PathBuf> {
+    let given = |value: Option<&str>| value.filter(|value| Path::new(value).is_absolute()).map(PathBuf::from);
+    let caches = given(cache_home).or_else(|| given(home).map(|home| home.join(".cache")));
+    caches.map(|caches| caches.join("hpsearch").join("kernels"))
+}
+
 /// The directory of one trial: `<files>/<study>/trial-<number>`.
 pub fn trial_directory(spec: &StudySpec, store: &Path, trial: TrialNumber) -> PathBuf {
     files_directory(spec, store).join(component(&spec.name)).join(format!("trial-{trial}"))
@@ -53,6 +61,16 @@ mod tests {
 
     fn spec(name: &str) -> StudySpec {
         StudySpec::new(name, "loss", Direction::Minimize, Space::default(), Program::Inline)
+    }
+
+    #[test]
+    fn kernels_are_kept_with_the_users_caches() {
+        let of = |cache_home, home| kernel_cache(cache_home, home).map(|path| path.display().to_string());
+        assert_eq!(of(Some("/scratch"), Some("/home/me")).as_deref(), Some("/scratch/hpsearch/kernels"));
+        assert_eq!(of(None, Some("/home/me")).as_deref(), Some("/home/me/.cache/hpsearch/kernels"));
+        // As the XDG specification has it: a relative path is no path.
+        assert_eq!(of(Some("caches"), Some("/home/me")).as_deref(), Some("/home/me/.cache/hpsearch/kernels"));
+        assert_eq!(of(Some(""), None), None);
     }
 
     #[test]

@@ -62,7 +62,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arguments::{RowsAtOnce, TrainerArguments};
 
-pub use device::{available_devices, check_device, give_memory_back, tune_allocator};
+pub use device::{available_devices, check_device, give_memory_back, keep_kernels, tune_allocator};
 pub use error::{DataProblem, TrainerError};
 pub use evaluation::evaluate;
 pub use findings::{Finding, Severity};

@@ -22,7 +22,7 @@ use crate::reporters::wording::{count, extension, number, one_line};
 use crate::reporters::{Reporter, reporter};
 use crate::runner::process::{ProcessLauncher, own_program};
 use crate::runner::signals::SignalWatch;
-use crate::runner::slots::{Machine, slots};
+use crate::runner::slots::{Machine, remarks, slots};
 use crate::runner::surroundings::look_around;
 use crate::runner::{self, Runner, RunnerError};
 use crate::storage::sqlite::{SqliteReader, SqliteStore};
@@ -96,6 +96,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         spec.name.clone_from(name);
     }
     let places = slots(&spec.devices, &spec.program, &Machine::detect())?;
+    remarks(&places).iter().for_each(|remark| console.say(remark));
     let path = std::path::absolute(&console.store)?;
     let mut store = SqliteStore::open(&path)?;
     let known = store.study(&spec.name)?;

@@ -48,6 +48,8 @@ pub(super) struct Paces {
     cores: BTreeMap<TrialNumber, ByNumber>,
     ends: ByNumber,
     last_end: Option<Timestamp>,
+    /// Attempts that ended in this stage.
+    ended: u32,
 }
 
 impl Paces {
@@ -57,6 +59,7 @@ impl Paces {
         self.since = now;
         self.looked = None;
         self.last_end = None;
+        self.ended = 0;
     }
 
     /// A run begins: nobody reported yet.
@@ -76,6 +79,7 @@ impl Paces {
     /// An attempt ended, while so many ran, it included.
     pub fn ended(&mut self, trial: TrialNumber, running: u32, now: Timestamp) {
         self.reports.remove(&trial);
+        self.ended = self.ended.saturating_add(1);
         // From one end to the next, as long as all places are taken.
         let before = self.last_end.replace(now);
         if let Some(before) = before.filter(|_| running == self.slots) {
@@ -97,6 +101,11 @@ impl Paces {
     pub fn cores_of(&self, trial: TrialNumber) -> Option<f64> {
         let paces = self.cores.get(&trial)?.values().filter(|pace| pace.samples >= 3);
         paces.filter_map(|pace| pace.speed()).reduce(f64::max)
+    }
+
+    /// Whether all that run have reported, or as many have ended since there are so many.
+    pub fn are_under_way(&self, guests: &[Guest]) -> bool {
+        self.ended >= self.slots || guests.iter().all(|guest| self.reports.contains_key(&guest.trial))
     }
 
     /// Whether what runs now was measured: all of them at a few reports each, or so many ends, or some seconds of processor time.

@@ -10,8 +10,9 @@
 //! tried again later and later. When memory gets short all the same, for a trial may need more than any before it, the
 //! youngest saves and waits; the best one never does.
 //!
-//! On a processor nobody is admitted whom no core is left for: trials of the built-in trainer compute all the time, on as many threads as they
-//! were given; what others use is measured. Where neither cores nor memory have room, that is said once.
+//! On a processor nobody is admitted whom no core is left for. Trials of the built-in trainer compute all the time, on as many threads as they
+//! were given: as long as cores are left the processor does more with another, and nothing but memory is measured, once each that runs has
+//! reported. What other programs use is measured. Where neither cores nor memory have room, that is said once.
 //!
 //! It knows no clock, no device and no process: whoever runs the study tells it what is the case, and the journal what was decided.
 
@@ -46,6 +47,8 @@ pub struct Load {
     pub used: u64,
     /// Processor cores that there are, where trials compute on those.
     pub cores: Option<u32>,
+    /// Whether it takes one process at a time (a GPU in exclusive mode).
+    pub exclusive: bool,
     /// The trials there.
     pub trials: Vec<TrialLoad>,
 }
@@ -113,6 +116,8 @@ pub struct Packing {
     limit: Option<u64>,
     /// Cores of the device, where trials compute on those.
     processor: Option<u32>,
+    /// Whether it takes one process at a time.
+    exclusive: bool,
     /// Threads on which each trial computes all the time; `None` where trials may rest.
     threads: Option<u32>,
     /// Whether it was said that nothing has room for another.
@@ -139,6 +144,7 @@ impl Packing {
             memory: None,
             limit: None,
             processor: None,
+            exclusive: false,
             threads: None,
             is_full: false,
             base: u64::MAX,
@@ -221,6 +227,7 @@ impl Packing {
     pub fn loaded(&mut self, load: &Load, running: u32, now: Timestamp) -> Vec<(TrialNumber, u64)> {
         self.memory = Some((load.used, load.total));
         self.processor = load.cores;
+        self.exclusive = load.exclusive;
         self.base = self.base.min(load.used);
         let of_trials: u64 = load.trials.iter().map(|trial| trial.memory).sum();
         let tells = load.trials.iter().any(|trial| trial.memory > 0);
@@ -272,6 +279,9 @@ impl Packing {
             self.set_back(slots, now);
             let reason = format!("{more} at a time do {growth:.2} times as much as {slots}: not worth a place");
             return Some(Advice { slots, change: PackingChange::Back, leaves: None, reason });
+        }
+        if self.exclusive {
+            return self.say_full("its compute mode is `exclusive`, for one process at a time; `nvidia-smi -c 0` lets several share it".to_owned());
         }
         if let Some(reason) = self.lack_of_cores(guests) {
             return self.say_full(reason);
@@ -381,6 +391,9 @@ impl Packing {
     /// How much more the device does with so many than with one less; `None` while that was not measured. Of one trial, and
     /// of as many as an earlier run left, there is nothing to compare with.
     fn growth(&self, guests: &[Guest], now: Timestamp) -> Option<Option<f64>> {
+        if self.threads.is_some() {
+            return self.paces.are_under_way(guests).then_some(None);
+        }
         match self.paces.growth(guests, now) {
             Some(growth) => Some(Some(growth)),
             None => (self.paces.is_measured(guests, now) && self.slots == self.first).then_some(None),

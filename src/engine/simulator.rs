@@ -421,7 +421,14 @@ impl World<'_> {
             let mut trials: Vec<TrialLoad> =
                 self.crowd(device).map(|worker| TrialLoad { trial: worker.trial, memory: self.memory(worker), cores: None }).collect();
             trials.sort_by_key(|load| load.trial);
-            Load { device: device.clone(), total: shared.memory, used: trials.iter().map(|load| load.memory).sum(), cores: None, trials }
+            Load {
+                device: device.clone(),
+                total: shared.memory,
+                used: trials.iter().map(|load| load.memory).sum(),
+                cores: None,
+                exclusive: false,
+                trials,
+            }
         };
         let loads: Vec<Load> = devices.iter().map(load).collect();
         self.looks = !loads.is_empty();

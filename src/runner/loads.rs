@@ -1,12 +1,13 @@
 //! What devices and the trials on them take, where devices share themselves out: looked at about once a second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use crate::device::{Device, Slot};
 use crate::engine::packing::{Load, TrialLoad};
 use crate::event::Event;
-use crate::monitor::{Machine, Memory, Monitor};
+use crate::monitor::{Gpu, Machine, Memory, Monitor};
+use crate::processes;
 use crate::trial::TrialNumber;
 
 /// How often it is looked.
@@ -52,8 +53,10 @@ impl Loads {
         let mut loads: BTreeMap<&Device, Vec<TrialLoad>> = BTreeMap::new();
         for (trial, (device, pid)) in &self.trials {
             let tree = pid.and_then(|pid| machine.trees.get(&pid));
-            // Whose a GPU's memory is, its driver does not tell here.
-            let memory = tree.filter(|_| !matches!(device, Device::Cuda(_))).map_or(0, |tree| tree.memory);
+            let memory = match (gpu_of(device, &machine), pid) {
+                (Some(gpu), Some(pid)) => held_for(gpu, &processes::descendants(*pid).into_iter().chain([*pid]).collect()),
+                _ => tree.filter(|_| !matches!(device, Device::Cuda(_))).map_or(0, |tree| tree.memory),
+            };
             loads.entry(device).or_default().push(TrialLoad { trial: *trial, memory, cores: tree.and_then(|tree| tree.cores) });
         }
         let group = self.monitor.memory_of_group();
@@ -63,16 +66,28 @@ impl Loads {
                 Device::Cpu | Device::Ndarray => u32::try_from(machine.processor.cores).ok().filter(|cores| *cores > 0),
                 Device::Cuda(_) | Device::Sim(_) => None,
             };
-            Some(Load { device: device.clone(), total, used, cores, trials })
+            let exclusive = gpu_of(device, &machine).is_some_and(|gpu| gpu.exclusive);
+            Some(Load { device: device.clone(), total, used, cores, exclusive, trials })
         };
         Some(loads.into_iter().filter_map(told).collect())
     }
 }
 
+fn gpu_of<'a>(device: &Device, machine: &'a Machine) -> Option<&'a Gpu> {
+    let Device::Cuda(index) = device else { return None };
+    machine.gpus.iter().flatten().find(|gpu| gpu.cuda == Some(*index))
+}
+
+/// What a driver says that a GPU holds for these processes, in bytes; 0 where it does not say, or counts them otherwise than here, as in
+/// containers.
+fn held_for(gpu: &Gpu, processes: &BTreeSet<u32>) -> u64 {
+    gpu.processes.iter().filter(|process| processes.contains(&process.pid)).filter_map(|process| process.memory).sum()
+}
+
 /// The memory of a device; pretended ones are on the processor.
 fn memory_of(device: &Device, machine: &Machine, group: Option<Memory>) -> Option<Memory> {
     match device {
-        Device::Cuda(index) => machine.gpus.iter().flatten().find(|gpu| gpu.cuda == Some(*index))?.memory,
+        Device::Cuda(_) => gpu_of(device, machine)?.memory,
         Device::Cpu | Device::Ndarray | Device::Sim(_) => Some(group.unwrap_or(machine.processor.memory)).filter(|memory| memory.total > 0),
     }
 }
@@ -81,6 +96,15 @@ fn memory_of(device: &Device, machine: &Machine, group: Option<Memory>) -> Optio
 mod tests {
     use super::*;
     use crate::trial::AttemptNumber;
+
+    #[test]
+    fn a_gpus_memory_is_a_trials_where_the_driver_names_its_processes() {
+        use crate::monitor::gpu::GpuProcess;
+        let process = |pid: u32, memory: Option<u64>| GpuProcess { pid, memory };
+        let gpu = Gpu { processes: vec![process(10, Some(5)), process(11, Some(7)), process(12, None), process(99, Some(1000))], ..Gpu::default() };
+        assert_eq!(held_for(&gpu, &BTreeSet::from([10, 11, 12])), 12);
+        assert_eq!(held_for(&gpu, &BTreeSet::from([4, 5])), 0, "a container counts its processes otherwise");
+    }
 
     #[test]
     fn a_trials_processes_are_found_from_its_start_to_its_end() {

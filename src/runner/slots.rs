@@ -1,7 +1,7 @@
 //! Where trials can run: the `[devices]` table against what this machine has.
 
 use crate::device::{Device, Slot};
-use crate::monitor::{NoGpus, gpus};
+use crate::monitor::{Gpu, NoGpus, gibibytes, gpus};
 use crate::study::{DevicesSpec, Program};
 
 /// What this machine offers.
@@ -43,6 +43,41 @@ impl Machine {
         let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
         Machine { cores, gpus: visible_gpus() }
     }
+}
+
+/// What there is to say before trials begin on GPUs: who else is there, and who lets in one process only.
+pub fn remarks(places: &[Slot]) -> Vec<String> {
+    if !places.iter().any(|slot| matches!(slot.device, Device::Cuda(_))) {
+        return Vec::new();
+    }
+    let found = gpus(std::env::var("CUDA_VISIBLE_DEVICES").ok().as_deref());
+    found.map_or_else(|_| Vec::new(), |gpus| gpus.iter().flat_map(|gpu| remarks_on(gpu, places)).collect())
+}
+
+fn remarks_on(gpu: &Gpu, places: &[Slot]) -> Vec<String> {
+    let Some(index) = gpu.cuda else { return Vec::new() };
+    let here = places.iter().filter(|slot| slot.device == Device::Cuda(index)).count();
+    let mut said = Vec::new();
+    if here == 0 {
+        return said;
+    }
+    if let Some(trouble) = &gpu.trouble {
+        said.push(format!("cuda:{index}: {trouble}"));
+    }
+    if gpu.exclusive && here > 1 {
+        said.push(format!(
+            "cuda:{index} takes one process at a time (its compute mode is `exclusive`), and {here} trials are to share it; `nvidia-smi -c 0` lets several in, trials_per_device = 1 needs only one"
+        ));
+    }
+    if !gpu.processes.is_empty() {
+        let who = |process: &crate::monitor::gpu::GpuProcess| {
+            let memory = process.memory.map(|bytes| format!(" with {:.1} GiB", gibibytes(bytes))).unwrap_or_default();
+            format!("process {}{memory}", process.pid)
+        };
+        let who: Vec<String> = gpu.processes.iter().map(who).collect();
+        said.push(format!("cuda:{index} is in use already, by {}: trials get what is left of it", who.join(", ")));
+    }
+    said
 }
 
 /// NVIDIA GPUs that CUDA shows to this process, as the driver tells. Where it cannot be asked, their device files are
@@ -149,6 +184,32 @@ mod tests {
     fn a_device_that_shares_itself_out_begins_with_one_trial() {
         let spec = DevicesSpec { packed: true, ..DevicesSpec::default() };
         assert_eq!(slots(&spec, &Program::Inline, &Machine { cores: 8, gpus: 0 }).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn who_else_is_on_a_gpu_is_said_before_trials_begin_there() {
+        use crate::monitor::gpu::GpuProcess;
+        let places: Vec<Slot> =
+            [Device::Cuda(1), Device::Cuda(1), Device::Cpu].into_iter().zip(0..).map(|(device, index)| Slot { index, device }).collect();
+        let free = Gpu { cuda: Some(1), ..Gpu::default() };
+        assert!(remarks_on(&free, &places).is_empty());
+        let other = GpuProcess { pid: 77, memory: Some(3 << 30) };
+        let shared = Gpu { processes: vec![other.clone(), GpuProcess { pid: 78, memory: None }], ..free.clone() };
+        assert_eq!(remarks_on(&shared, &places), ["cuda:1 is in use already, by process 77 with 3.0 GiB, process 78: trials get what is left of it"]);
+        let exclusive = Gpu { exclusive: true, ..free.clone() };
+        assert!(remarks_on(&exclusive, &places)[0].contains("2 trials are to share it; `nvidia-smi -c 0`"));
+        assert!(remarks_on(&exclusive, &places[1..]).is_empty(), "one trial is enough for it");
+        // Those that the study does not run on are no matter.
+        assert!(remarks_on(&Gpu { cuda: Some(0), processes: vec![other.clone()], ..Gpu::default() }, &places).is_empty());
+        assert!(remarks_on(&Gpu { cuda: None, processes: vec![other], ..Gpu::default() }, &places).is_empty());
+    }
+
+    #[test]
+    fn a_processor_and_gpus_take_turns_in_one_study() {
+        let both = names(&["cpu", "cuda:*"], Some(2), &Machine { cores: 8, gpus: 2 }).unwrap();
+        assert_eq!(both, ["cpu", "cuda:0", "cuda:1", "cpu", "cuda:0", "cuda:1"]);
+        let unsaid = names(&["cuda:0", "cpu"], None, &Machine { cores: 3, gpus: 1 }).unwrap();
+        assert_eq!(unsaid, ["cuda:0", "cpu", "cpu", "cpu"]);
     }
 
     #[test]

@@ -126,6 +126,25 @@ pub fn give_memory_back() {
     }
 }
 
+/// Keeps compiled kernels, and which of them are fastest, in a directory: for all processes that are told the same, and from one run to the
+/// next. To be called before anything is computed; what a `cubecl.toml` above the working directory says about anything else stays.
+///
+/// The directory holds one database that several processes may use at once (its log is written ahead). Where it cannot be written,
+/// each process keeps what it compiles for itself. Without the feature `cuda` there is nothing to keep.
+pub fn keep_kernels(directory: &std::path::Path) {
+    #[cfg(feature = "cuda")]
+    {
+        use burn::cubecl::config::{CubeClRuntimeConfig, RuntimeConfig as _, cache::CacheConfig};
+        let mut config = CubeClRuntimeConfig::from_current_dir().override_from_env();
+        config.environment.path = CacheConfig::Directory(directory.to_owned());
+        config.compilation.cache = true;
+        // Told twice, the first word counts.
+        let _already_told = CubeClRuntimeConfig::try_set(config);
+    }
+    #[cfg(not(feature = "cuda"))]
+    let _ = directory;
+}
+
 /// Makes the heap grow, and asks that what it has got consist of huge pages where the system gives these on request (`madvise`).
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "the heap's place is the C library's to tell")]
@@ -149,6 +168,14 @@ fn advise_huge_pages() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(feature = "cuda")]
+    fn kernels_are_kept_where_that_was_said() {
+        let directory = tempfile::tempdir().unwrap();
+        keep_kernels(directory.path());
+        assert_eq!(burn::cubecl::environment::root(), directory.path());
+    }
 
     #[test]
     fn unknown_and_missing_devices_are_named_with_what_there_is() {

@@ -16,7 +16,7 @@ use crate::event::{Event, Seq};
 use crate::monitor::{Gpu, Machine, Memory, Monitor, TreeLoad, gibibytes};
 use crate::query::{Filter, SortKey, TrialQuery};
 use crate::reporters::sparkline::sparkline;
-use crate::reporters::wording::{count, number, one_line, rough_duration, shorten, width};
+use crate::reporters::wording::{bytes, count, number, one_line, rough_duration, shorten, width};
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::time::Timestamp;
 use crate::trial::{Trial, TrialNumber, TrialState};
@@ -223,7 +223,7 @@ fn lines(data: &DevicesData, room: usize, look: Look) -> Vec<Line> {
     for load in &data.devices {
         lines.push(title(load, data, room, look));
         lines.extend(gauges(load, &data.machine, room, look));
-        lines.extend(load.shared.iter().map(|shared| vec![(format!("   {}", one_line(shared)), look.dim())]));
+        lines.extend(load.shared.iter().flat_map(|shared| wrapped(&one_line(shared), room, look)));
         lines.extend(load.seats.iter().map(|seat| seat_line(seat, data.clock, look)));
         lines.extend(pace_line(load, data.clock, look));
         lines.push(Vec::new());
@@ -233,6 +233,18 @@ fn lines(data: &DevicesData, room: usize, look: Look) -> Vec<Line> {
         Ok(gpus) => lines.extend(gpus.iter().filter(|gpu| gpu.cuda.is_none()).flat_map(|gpu| hidden(gpu, room, look))),
     }
     lines
+}
+
+/// A sentence below a device, on as many lines as it takes.
+fn wrapped(text: &str, room: usize, look: Look) -> Vec<Line> {
+    let mut lines: Vec<String> = vec!["  ".to_owned()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(last) if width(last) + 1 + width(word) <= room => last.extend([" ", word]),
+            _ => lines.push(format!("     {word}")),
+        }
+    }
+    lines.into_iter().map(|line| vec![(line, look.dim())]).collect()
 }
 
 /// What is the case, and why: on two lines where one is too short.
@@ -328,7 +340,7 @@ fn seat_line(seat: &Seat, clock: &str, look: Look) -> Line {
     let step = seat.step.map_or_else(|| "no report yet".to_owned(), |step| format!("{clock} {step}"));
     let tree = seat.tree.map_or_else(String::new, |tree| {
         let cores = tree.cores.map_or_else(String::new, |cores| format!("{cores:.1} cores, "));
-        format!("  {cores}{:.1} GiB", gibibytes(tree.memory))
+        format!("  {cores}{}", bytes(tree.memory))
     });
     vec![
         (format!("   slot {:<3}", seat.slot), look.dim()),

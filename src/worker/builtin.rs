@@ -14,6 +14,7 @@ use crossbeam_channel::Receiver;
 use super::{Incoming, say};
 use crate::arguments::{ArgumentProblem, DataArguments, Probe, TokenizerSource, TrainerArguments};
 use crate::metric::{Direction, Metrics};
+use crate::paths;
 use crate::study::StepClock;
 use crate::trainer::{self, Clock, Host, HostError, HostVerdict, Milestones, Objective, PreparedData, RunEnd, Sampling, Split, Start, TrainerError};
 use crate::wire::{Down, EndWord, Job, TrainJob, USED_BY, Up};
@@ -41,6 +42,10 @@ pub(super) fn run(job: &Job, incoming: &Receiver<Incoming>) {
     SET_UP.call_once(|| {
         trainer::tune_allocator();
         note_panics(std::thread::current().id());
+        let given = |name: &str| std::env::var(name).ok();
+        if let Some(directory) = paths::kernel_cache(given("XDG_CACHE_HOME").as_deref(), given("HOME").as_deref()) {
+            trainer::keep_kernels(&directory);
+        }
         // A stopped process cannot notice that its stdin was closed; the kernel can. Where it is not told, the pipe still tells.
         let _pipe_tells = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     });

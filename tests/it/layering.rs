@@ -71,7 +71,7 @@ const MODULES: &[Module] = &[
     ("export", World, &[]),
     ("runner", World, &["monitor", "processes", "reporters"]),
     ("trainer", Child, &["arguments"]),
-    ("worker", Child, &["arguments", "processes", "trainer", "wire"]),
+    ("worker", Child, &["arguments", "paths", "processes", "trainer", "wire"]),
     ("library", Front, &[]),
     // It starts the child side; nobody else sees it.
     ("cli", Front, &["worker"]),

@@ -109,6 +109,24 @@ fn as_many_trials_share_a_device_as_make_it_do_more() {
 }
 
 #[test]
+fn each_device_of_a_study_shares_itself_out_as_it_is_good_for_it() {
+    let mut simulation = shared(80, 10 * GIB, (2 * GIB, 2 * GIB), 16);
+    simulation.slots = 2;
+    let run = simulation.run(&[]).unwrap();
+    assert_eq!(run.view.counts.complete, 80);
+    let mut most: BTreeMap<String, u32> = BTreeMap::new();
+    for event in run.turns.iter().flat_map(|turn| &turn.events) {
+        if let Event::Packed { device, slots, .. } = event {
+            let most = most.entry(device.to_string()).or_default();
+            *most = (*most).max(*slots);
+        }
+    }
+    // Four of 2 GiB each, on both.
+    assert_eq!(most, BTreeMap::from([("sim:0".to_owned(), 4), ("sim:1".to_owned(), 4)]));
+    assert_eq!(run.most_memory, 8 * GIB);
+}
+
+#[test]
 fn trials_are_admitted_as_long_as_memory_has_room_for_the_largest() {
     // 10 GiB, nine tenths of them for trials of 2 GiB.
     let simulation = shared(40, 10 * GIB, (2 * GIB, 2 * GIB), 16);
@@ -242,8 +260,9 @@ fn on_cores(mut packing: Packing, cores: u32, used: f64, seconds: i64) -> (u32, 
         // Each gets its share.
         let share = used.min(f64::from(cores) / f64::from(running));
         let trials = guests.iter().map(|guest| TrialLoad { trial: guest.trial, memory: GIB / 8, cores: Some(share) }).collect();
-        let load = Load { device: Device::Cpu, total: 1000 * GIB, used: GIB, cores: Some(cores), trials };
+        let load = Load { device: Device::Cpu, total: 1000 * GIB, used: GIB, cores: Some(cores), exclusive: false, trials };
         packing.loaded(&load, running, at(second));
+        guests.iter().for_each(|guest| packing.reported(guest.trial, second.unsigned_abs(), running, at(second)));
         advised.extend(packing.advise(&guests, Waiting::Somebody(None), at(second)));
     }
     (packing.slots(), advised)
@@ -264,6 +283,7 @@ fn trials_of_the_trainer_share_a_processor_up_to_its_cores_however_busy_others_m
     packing.recall(Timestamp(0), 16, PackingChange::Admitted, GIB);
     let (slots, advised) = on_cores(packing, 4, 0.9, 60);
     assert_eq!((slots, advised[0].change, advised[0].reason.as_str()), (4, PackingChange::Back, "4 cores for trials that compute on 1 thread each"));
+    assert_eq!(advised[1].change, PackingChange::Full);
 }
 
 #[test]
@@ -287,4 +307,25 @@ fn trials_take_together_what_their_user_gave_them() {
         _ => None,
     });
     assert!(said.as_deref().is_some_and(|said| said.starts_with("memory has no room: 10.0 GiB of 10.0 GiB with another ")), "{said:?}");
+}
+
+/// What 32 small trials might find on a large GPU: each alone uses a small part of it, and each further one costs the others 4 %. A model,
+/// not a measurement.
+#[test]
+fn thirty_two_small_trials_take_a_quarter_of_the_time_on_a_device_that_one_hardly_fills() {
+    let device = |packed: bool| {
+        let mut simulation = shared(32, 141 * GIB, (GIB, 3 * GIB), 1);
+        simulation.spec.devices.packed = packed;
+        simulation.step_time = Duration::from_secs(2);
+        if let Some(shared) = &mut simulation.shared {
+            shared.throughput = Box::new(|trials| trials as f64 / (1.0 + 0.04 * (trials - 1) as f64));
+        }
+        simulation
+    };
+    let (one, packed) = (device(false).run(&[]).unwrap(), device(true).run(&[]).unwrap());
+    assert_sound(&packed, &device(true), 32);
+    let hourly = |run: &Run| 32.0 * 3600.0 / seconds(run);
+    let most = changes(&packed.turns).iter().map(|change| change.0).max();
+    eprintln!("one at a time {:.0} trials an hour, packed {:.0}; {most:?} at a time at most", hourly(&one), hourly(&packed));
+    assert!(hourly(&packed) >= 4.0 * hourly(&one), "{} {} {:?}", hourly(&one), hourly(&packed), changes(&packed.turns));
 }
