@@ -172,6 +172,9 @@ def journal(text):
             continue
         else:
             continue
+        # Who takes a place that was left in the same moment keeps it.
+        if steps and at - first - steps[-1][0] < 0.05:
+            steps.pop()
         steps.append([round(at - first, 2), len(running)])
     return {"trials": done, "training_seconds": last - first, "at_a_time": steps, "decided": decided}
 

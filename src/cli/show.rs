@@ -242,6 +242,8 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
         ValueRule::Last => "the last report of a trial",
     };
     let threads = count(u64::from(spec.devices.cpu_threads), "thread");
+    let within = spec.devices.memory.map(|memory| format!(" within {}", bytes(memory))).unwrap_or_default();
+    let shared = if spec.devices.packed { format!(", shared out as they are measured{within}") } else { String::new() };
     let paused: String =
         study.paused_devices.iter().map(|device| format!("; {device} is paused by you: `hpsearch resume --device {device}`")).collect();
     let keep = spec.checkpoints.keep_best.map_or_else(|| "all".to_owned(), |best| format!("of the best {}", count(u64::from(best), "trial")));
@@ -252,7 +254,7 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
         ("sampler", sampler(study)),
         ("pruner", policy(&spec.pruner)),
         ("program", program(&spec.program)),
-        ("devices", format!("{}, {threads} for each trial on the CPU{paused}", one_line(&spec.devices.select.join(", ")))),
+        ("devices", format!("{}{shared}, {threads} for each trial on the CPU{paused}", one_line(&spec.devices.select.join(", ")))),
         ("checkpoints", format!("{keep}{most}, in {}", one_line(&shown(&files_directory(spec, &console.store))))),
         ("seed", spec.seed.to_string()),
     ]

@@ -113,5 +113,7 @@ fn trials_of_the_trainer_share_the_cores_that_there_are_and_find_what_they_would
     if cores > 1 {
         assert!(ended.out.contains("1 at a time on cpu: memory has no room: "), "{}", ended.out);
     }
+    let shown = tight.run(&["show", "s"]).out;
+    assert!(shown.contains("shared out as they are measured within "), "{shown}");
     assert_eq!(values(&tight)[..], values(&alone)[..3]);
 }
