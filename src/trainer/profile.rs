@@ -38,6 +38,7 @@ pub struct Profile {
 /// As [`train`](super::train); a trace that cannot be written.
 pub fn profile(job: &Job<'_>, steps: u32, trace: &Path, host: &mut dyn Host) -> Result<Profile, TrainerError> {
     let mut run = Run::begin(job, host)?;
+    run.keep_features(host)?;
     let rate = job.arguments.learning_rate;
     let step = |run: &mut Run<'_>, number: u64| match run.step_on(number, rate)? {
         Stepped::Loss(_) => Ok(()),

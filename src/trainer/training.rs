@@ -347,7 +347,7 @@ impl<'a> Run<'a> {
     }
 
     /// Computes what frozen first layers make of the rows, once for all steps.
-    fn keep_features(&mut self, host: &mut dyn Host) -> Result<(), TrainerError> {
+    pub(super) fn keep_features(&mut self, host: &mut dyn Host) -> Result<(), TrainerError> {
         if self.job.arguments.cache_frozen_features {
             let (layers, shared) = (self.tuning.frozen_layers, self.job.arguments.model.pretrained.is_some());
             let maker = Maker { model: &*self.model, values: &self.values, data: self.job.data, device: &self.device, layers, shared };

@@ -329,6 +329,21 @@ fn features_that_are_computed_once_train_as_those_of_every_step_and_survive_an_i
 }
 
 #[test]
+fn a_profile_of_frozen_layers_shows_the_steps_that_training_makes() {
+    let fixture = Fixture::new();
+    let layers = |values: Value| -> Vec<String> {
+        let mut all = json!({"model.num_layers": 3, "freeze_layers": 2});
+        all.as_object_mut().unwrap().extend(values.as_object().unwrap().clone());
+        let arguments = arguments(all);
+        let (directory, trace) = (fixture.path().join("profile"), fixture.path().join("trace.json"));
+        let made = profile(&fixture.job(&arguments, &directory), 2, &trace, &mut Runner::default()).unwrap();
+        made.layers.into_iter().map(|(name, _)| name).collect()
+    };
+    assert_eq!(layers(json!({})), ["layer 2", "head and loss"], "what is kept is not computed");
+    assert_eq!(layers(json!({"cache_frozen_features": false})), ["embeddings", "layer 0", "layer 1", "layer 2", "head and loss"]);
+}
+
+#[test]
 fn tuned_runs_that_were_interrupted_go_on_bit_for_bit() {
     let fixture = Fixture::new();
     for (name, values) in [
