@@ -50,6 +50,7 @@
 //! | | [`config`] | `study.toml` to a resolved study, or everything that is wrong with it |
 //! | | [`forecast`] | how long a study will take, and what it will use |
 //! | | [`storage`] | the store: in memory or one SQLite file |
+//! | | [`warm_start`] | what a new study takes from earlier ones |
 //! | | [`paths`], [`wire`] | where trials' files lie; the lines that runner and child exchange |
 //! | 2 decisions | [`engine`] | the whole search as a state machine without a clock, files or processes |
 //! | 3 the world | [`ask_tell`] | a study whose trials another program runs, line by line |
@@ -209,6 +210,7 @@ pub mod trial;
 pub mod tui;
 pub mod verdict;
 pub mod view;
+pub mod warm_start;
 pub mod wire;
 pub mod worker;
 

@@ -20,6 +20,7 @@ use crate::storage::{Storage, StorageError, StoredStudy};
 use crate::study::{Extension, PolicySpec, Program, StudySpec};
 use crate::trial::Trial;
 use crate::view::StudyView;
+use crate::warm_start::{self, WarmStartError};
 
 pub use open::{AskedTrial, OpenStudy};
 
@@ -53,6 +54,9 @@ pub enum StudyError {
     /// The run failed.
     #[error(transparent)]
     Runner(#[from] RunnerError),
+    /// An earlier study cannot be learnt from.
+    #[error(transparent)]
+    WarmStart(#[from] WarmStartError),
     /// The store has a study of this name with another specification.
     #[error("the store holds a study called `{name}` that differs: {difference}; choose another name")]
     Changed {
@@ -176,6 +180,14 @@ impl Study {
         self
     }
 
+    /// Learns from earlier studies: `earlier` is the name of a study in the same store, `store.db` (all studies of that store), or
+    /// `store.db:study`. Parameters are matched by name, and what does not fit is left out; metrics need not be the same, since each
+    /// study is taken by its ranks. What is found when the study is made stays in it: later changes over there change nothing here.
+    pub fn warm_start(mut self, earlier: &str) -> Self {
+        self.spec.warm_start.push(earlier.to_owned());
+        self
+    }
+
     /// Ends after so many trials.
     pub fn trials(mut self, trials: u64) -> Self {
         self.spec.budget.trials = Some(trials);
@@ -272,6 +284,8 @@ impl Study {
         {
             crate::runner::take_over(store.as_mut(), &known)?;
         }
+        let known = store.study(&spec.name)?.map(|known| known.spec);
+        warm_start::take(&mut spec, known.as_ref(), store.as_ref(), warm_start::named)?;
         let study = known_or_new(store.as_mut(), spec)?;
         Ok((store, study))
     }

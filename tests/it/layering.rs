@@ -61,6 +61,7 @@ const MODULES: &[Module] = &[
     ("importance", Policies, &[]),
     // Its conformance suite draws points as the random sampler does.
     ("pruners", Policies, &["policy", "samplers"]),
+    ("warm_start", Policies, &["samplers", "storage"]),
     ("config", Policies, &["arguments", "policy", "pruners", "samplers"]),
     ("engine", Decisions, &[]),
     ("ask_tell", World, &[]),

@@ -301,3 +301,53 @@ fn a_study_that_is_paused_from_another_terminal_waits_until_it_is_resumed() {
     other.request(id, hpsearch::time::Timestamp(0), &Request::ResumeStudy).unwrap();
     assert_eq!(asking.join().unwrap(), Some(0));
 }
+
+#[test]
+fn a_study_learns_from_an_earlier_one_as_it_was_when_it_was_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("studies.db");
+    let loss = |trial: &mut hpsearch::TrialContext| {
+        let x = trial.number_of("x")?;
+        trial.report(1, (x - 1.0).powi(2));
+        Ok(TrialEnd::Finished)
+    };
+    let earlier = parabola(Study::minimize("earlier", "loss")).trials(40).store(&path).run(loss).unwrap();
+    let later = |name: &str, trials| Study::minimize(name, "error").float("x", -5.0, 5.0).trials(trials);
+    let kept = || {
+        let reader = hpsearch::storage::sqlite::SqliteReader::open(&path).unwrap();
+        hpsearch::storage::StorageReader::study(&reader, "later").unwrap().unwrap().spec.earlier
+    };
+    let same_store = later("later", 6).store(&path).warm_start("earlier").run(loss).unwrap();
+    let found = kept();
+    assert_eq!(found.len(), 40);
+    // The best three of before come first.
+    let best = earlier.best().unwrap().params.get("x").cloned();
+    assert_eq!(same_store.view.trials[0].params.get("x").cloned(), best);
+    let other_store = later("later", 6).warm_start(&format!("{}:earlier", path.display())).run(loss).unwrap();
+    assert_eq!(other_store.view.trials[0].params.get("x").cloned(), best);
+    // What was found then is what counts, although there are more trials now.
+    parabola(Study::minimize("earlier", "loss")).trials(60).store(&path).run(loss).unwrap();
+    let goes_on = later("later", 8).store(&path).warm_start("earlier").run(loss).unwrap();
+    assert_eq!(kept(), found);
+    assert_eq!(goes_on.view.trials[..6], same_store.view.trials[..]);
+}
+
+#[test]
+fn an_earlier_study_that_is_not_there_or_does_not_fit_is_refused_with_what_there_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("studies.db");
+    let nothing = |trial: &mut hpsearch::TrialContext| {
+        trial.report(1, 1.0);
+        Ok(TrialEnd::Finished)
+    };
+    parabola(Study::minimize("earlier", "loss")).trials(2).store(&path).run(nothing).unwrap();
+    let refused = |entry: &str| {
+        let study = Study::minimize("later", "loss").float("y", 0.0, 1.0).trials(2).store(&path).warm_start(entry);
+        study.run(nothing).unwrap_err().to_string()
+    };
+    assert!(refused("earlyer").contains("names no study of its store, which holds `earlier`"), "{}", refused("earlyer"));
+    assert!(refused("earlier").contains("no trial that fits the space"), "{}", refused("earlier"));
+    assert!(refused("missing.db").contains("\"missing.db\" cannot be read"), "{}", refused("missing.db"));
+    let kept = hpsearch::storage::sqlite::SqliteReader::open(&path).unwrap();
+    assert!(hpsearch::storage::StorageReader::study(&kept, "later").unwrap().is_none(), "a refused study is not stored");
+}
