@@ -32,7 +32,7 @@ use crate::policy::{Entry, PolicyError, PolicyProblem, Table, UnknownPolicy};
 use crate::seed::{SeedTree, StreamRng};
 use crate::space::Space;
 use crate::study::{Earlier, PolicySpec, StudySpec};
-use crate::trial::TrialNumber;
+use crate::trial::{TrialNumber, TrialState};
 
 /// What a sampler is asked.
 #[derive(Clone, Copy, Debug)]
@@ -89,9 +89,9 @@ pub struct Situation<'a> {
     pub space: &'a Space,
     /// The number of the trial that will be created.
     pub number: TrialNumber,
-    /// Trials that are finished.
+    /// Trials that are finished, or rest where a pruner paused them.
     pub finished: u64,
-    /// Trials that are not.
+    /// Trials that wait or run.
     pub unfinished: u64,
     /// Trials the study may have, where that is limited.
     pub budget: Option<u64>,
@@ -112,7 +112,7 @@ impl<'a> Ask<'a> {
     /// How the study stands.
     pub fn situation(&self) -> Situation<'a> {
         let trials = self.history.trials();
-        let finished = trials.iter().filter(|trial| trial.state.is_finished()).count() as u64;
+        let finished = trials.iter().filter(|trial| trial.state.is_finished() || trial.state == TrialState::Paused).count() as u64;
         let unfinished = trials.len() as u64 - finished;
         Situation { space: self.space, number: self.number, finished, unfinished, budget: self.budget }
     }

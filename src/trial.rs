@@ -226,6 +226,11 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// Whether it rests where it was stopped, for good or until it is promoted, so that what it reported is all that is known of it.
+    pub fn rests(&self) -> bool {
+        self.state == TrialState::Pruned || self.state == TrialState::Paused && !self.curve.is_empty()
+    }
+
     /// The last report of the study's metric.
     pub fn last(&self) -> Option<(u64, f64)> {
         self.curve.last().copied()

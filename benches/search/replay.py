@@ -114,7 +114,7 @@ class Optuna:
 
 
 class Ours:
-    def __init__(self, program, options, table, seed, workers, trials=200):
+    def __init__(self, program, options, table, seed, workers, trials=400):
         self.program = subprocess.Popen([program, "ask-tell"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self.say(cmd="init", space=table.space, seed=seed, n_trials=trials if table.steps > 1 else table.budget, workers=workers, **options)
 
@@ -266,7 +266,7 @@ def main():
     r.add_argument("--label", default="hpsearch")
     r.add_argument("--seeds", default="0-29")
     r.add_argument("--workers", default="1,4")
-    r.add_argument("--trials", type=int, default=200, help="trials that a study with curves may have; no study begins more than 400")
+    r.add_argument("--trials", type=int, default=400, help="trials that a study with curves may have; nobody begins more than 400")
     r.add_argument("--out", required=True)
     r.set_defaults(do=run)
     r = sub.add_parser("report")

@@ -312,8 +312,8 @@ fn by(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
 /// Why the study's sampler left the trial to another one.
 fn chosen(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
     let Some(others) = story.proposal.as_ref().map(|proposal| proposal.others) else { return String::new() };
-    let finished = others.complete + others.pruned + others.failed;
-    let unfinished = others.queued + others.running + others.paused;
+    let finished = others.complete + others.pruned + others.failed + others.paused;
+    let unfinished = others.queued + others.running;
     let situation = Situation { space: &spec.space, number: trial.number, finished, unfinished, budget: spec.budget.trials };
     match samplers::choice(&spec.sampler, &situation) {
         Some(choice) if trial.origin == Origin::Sampled(choice.sampler.to_owned()) => {

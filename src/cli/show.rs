@@ -313,8 +313,8 @@ fn budget(spec: &StudySpec) -> String {
 /// The sampler, and whom it would choose for the next trial.
 fn sampler(study: &StudySummary) -> String {
     let (spec, counts) = (&study.spec, study.search_counts());
-    let finished = counts.complete + counts.pruned + counts.failed;
-    let unfinished = counts.queued + counts.running + counts.paused;
+    let finished = counts.complete + counts.pruned + counts.failed + counts.paused;
+    let unfinished = counts.queued + counts.running;
     let number = TrialNumber(finished + unfinished);
     let situation = Situation { space: &spec.space, number, finished, unfinished, budget: spec.budget.trials };
     let chosen = samplers::choice(&spec.sampler, &situation);

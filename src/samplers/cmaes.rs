@@ -105,7 +105,8 @@ impl CmaEs {
         let ranking = Ranking::new(ask.history);
         let answered = usize::try_from(ranking.answered).unwrap_or(usize::MAX);
         // In the order in which they ended: what is past stays as it was when others end.
-        let mut ended: Vec<(usize, &Trial)> = ranking.trials.iter().take(answered).copied().enumerate().collect();
+        let mut ended: Vec<(usize, &Trial)> =
+            ranking.trials.iter().take(answered).copied().enumerate().filter(|(_, trial)| trial.state.is_finished()).collect();
         ended.sort_by_key(|(_, trial)| (trial.finished, trial.number));
         let key = |trial: &Trial| (trial.number.0, trial.value.unwrap_or(f64::NAN).to_bits());
         let known = self

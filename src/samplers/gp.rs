@@ -1,6 +1,7 @@
 //! A Gaussian process over the whole space, and the point where it expects the largest improvement.
 
 mod data;
+mod ends;
 mod fit;
 mod kernel;
 mod limit;
@@ -29,7 +30,8 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "gp",
     aliases: &[],
     summary: "fits a Gaussian process and proposes where it expects most (few trials, parameters of numbers above all)",
-    version: 1,
+    // 2: ends of pruned trials are foretold from those that went on, with a variance.
+    version: 2,
     options: &[OptionSpec {
         name: "n_startup_trials",
         kind: OptionKind::Int { min: 1, max: 10_000 },
@@ -47,40 +49,68 @@ const FIT_MOST: usize = 120;
 #[derive(Debug)]
 pub struct Gp {
     startup_trials: u64,
+    /// Which trials the start ends after.
+    waits_for: WaitsFor,
     /// The last fit and what it was fitted to: a memo, it can be made again at any time.
     fitted: RefCell<Option<Fitted>>,
     /// The same for each limit.
     limits_fitted: RefCell<Vec<RefCell<Option<Fitted>>>>,
 }
 
+/// The trials that a start waits for, where trials are stopped early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WaitsFor {
+    /// Complete ones: what is foretold of stopped ones from few that went on is often wrong.
+    Complete,
+    /// Stopped ones too.
+    CompleteOrStopped,
+}
+
 /// A fit, and what it was fitted to.
 #[derive(Debug)]
 struct Fitted {
+    to: Selection,
+    lengths: Lengths,
+}
+
+/// Trials that lengths are fitted to.
+#[derive(Debug)]
+struct Selection {
     points: Vec<Point>,
     losses: Vec<f64>,
-    lengths: Lengths,
+    variances: Vec<f64>,
 }
 
 impl Gp {
     /// From checked options.
     pub fn new(spec: &PolicySpec) -> Self {
-        Gp { startup_trials: spec.count("n_startup_trials", 10), fitted: RefCell::new(None), limits_fitted: RefCell::default() }
+        Gp {
+            waits_for: WaitsFor::Complete,
+            startup_trials: spec.count("n_startup_trials", 10),
+            fitted: RefCell::new(None),
+            limits_fitted: RefCell::default(),
+        }
+    }
+
+    /// The same process, which takes over as soon as so many trials are complete or were stopped.
+    pub(super) fn learning_from_stopped_trials(spec: &PolicySpec) -> Self {
+        Gp { waits_for: WaitsFor::CompleteOrStopped, ..Gp::new(spec) }
     }
 
     fn learned(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Option<Params> {
         let cube = Cube::new(ask.space);
         let data = Data::new(&cube, ask);
-        let (fit_points, fit_losses) = fitted_to(&data);
-        let lengths = lengths(&self.fitted, &cube, fit_points, fit_losses);
+        let lengths = lengths(&self.fitted, &cube, selection(&data.points, &data.losses, &data.variances));
         let warp = Warp::fit(&data.losses);
         let targets: Vec<f64> = data.losses.iter().map(|loss| warp.of(*loss)).collect();
         // What earlier studies say is doubted more the more is known of this one.
         #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
         let doubt = lengths.variance * (0.25 + data.losses.len() as f64 / 20.0);
-        let doubts = vec![doubt; data.earlier.len()];
         let with_earlier = |own: &[f64]| [own, &data.earlier_targets].concat();
+        let own_doubts = doubts(&warp, &data.losses, &data.variances);
+        let doubts_and = |unfinished: usize| [own_doubts.as_slice(), &vec![0.0; unfinished], &vec![doubt; data.earlier.len()]].concat();
         let known_points = [slices(&data.points), slices(&data.earlier)].concat();
-        let known = Process::new(&cube, &lengths, &known_points, &with_earlier(&targets), &doubts)?;
+        let known = Process::new(&cube, &lengths, &known_points, &with_earlier(&targets), &doubts_and(0))?;
         let means: Vec<f64> = known.means_of_data(&targets).collect();
         let feasible = || means.iter().zip(&data.is_feasible).filter(|(_, is_feasible)| **is_feasible).map(|(mean, _)| *mean);
         let incumbent = feasible().fold(f64::INFINITY, f64::min);
@@ -90,7 +120,7 @@ impl Gp {
             known
         } else {
             let points = [all.clone(), slices(&data.earlier)].concat();
-            Process::new(&cube, &lengths, &points, &with_earlier(&[targets, believed].concat()), &doubts)?
+            Process::new(&cube, &lengths, &points, &with_earlier(&[targets, believed].concat()), &doubts_and(data.pending.len()))?
         };
         let mut order: Vec<usize> = (0..means.len()).collect();
         order.sort_by(|a, b| data.is_feasible[*b].cmp(&data.is_feasible[*a]).then(means[*a].total_cmp(&means[*b])));
@@ -119,29 +149,36 @@ impl Gp {
     }
 }
 
-/// Lengths fitted to points and losses, of the memo where they are the ones before.
-fn lengths(memo: &RefCell<Option<Fitted>>, cube: &Cube, points: Vec<Point>, losses: Vec<f64>) -> Lengths {
+/// Lengths fitted to trials, of the memo where they are the ones before.
+fn lengths(memo: &RefCell<Option<Fitted>>, cube: &Cube, to: Selection) -> Lengths {
     if let Some(fitted) = memo.borrow().as_ref()
-        && fitted.losses == losses
-        && fitted.points.len() == points.len()
-        && fitted.points.iter().zip(&points).all(|(known, point)| key(known) == key(point))
+        && fitted.to.losses == to.losses
+        && fitted.to.variances == to.variances
+        && fitted.to.points.len() == to.points.len()
+        && fitted.to.points.iter().zip(&to.points).all(|(known, point)| key(known) == key(point))
     {
         return fitted.lengths.clone();
     }
-    let warp = Warp::fit(&losses);
-    let targets: Vec<f64> = losses.iter().map(|loss| warp.of(*loss)).collect();
-    let lengths = fit::fit(cube, &slices(&points), &targets);
-    *memo.borrow_mut() = Some(Fitted { points, losses, lengths: lengths.clone() });
+    let warp = Warp::fit(&to.losses);
+    let targets: Vec<f64> = to.losses.iter().map(|loss| warp.of(*loss)).collect();
+    let lengths = fit::fit(cube, &slices(&to.points), &targets, &doubts(&warp, &to.losses, &to.variances));
+    *memo.borrow_mut() = Some(Fitted { to, lengths: lengths.clone() });
     lengths
+}
+
+/// The variances of losses after the warp.
+fn doubts(warp: &Warp, losses: &[f64], variances: &[f64]) -> Vec<f64> {
+    let doubt = |(loss, variance): (&f64, &f64)| {
+        let deviation = variance.sqrt();
+        let warped = 0.5 * (warp.of(loss + deviation) - warp.of(loss - deviation));
+        if warped.is_finite() { warped * warped } else { 1.0 }
+    };
+    losses.iter().zip(variances).map(doubt).collect()
 }
 
 /// The trials that lengths are fitted to: the oldest `m`, where `m` grows by one 25th, since what is known changes little from
 /// one trial to the next, and the fit is what costs; of many the best third of `FIT_MOST`, and an even selection of the others.
-fn fitted_to(data: &Data) -> (Vec<Point>, Vec<f64>) {
-    selection(&data.points, &data.losses)
-}
-
-fn selection(points: &[Point], losses: &[f64]) -> (Vec<Point>, Vec<f64>) {
+fn selection(points: &[Point], losses: &[f64], variances: &[f64]) -> Selection {
     let mut count = losses.len().min(5);
     while count + 1 + count / 25 <= losses.len() {
         count += 1 + count / 25;
@@ -155,7 +192,8 @@ fn selection(points: &[Point], losses: &[f64]) -> (Vec<Point>, Vec<f64>) {
         order.extend((0..places).map(|place| others[place * others.len() / places]));
         order.sort_unstable();
     }
-    (order.iter().map(|index| points[*index].clone()).collect(), order.iter().map(|index| losses[*index]).collect())
+    let of = |values: &[f64]| order.iter().map(|index| values[*index]).collect();
+    Selection { points: order.iter().map(|index| points[*index].clone()).collect(), losses: of(losses), variances: of(variances) }
 }
 
 fn slices(points: &[Point]) -> Vec<&[f64]> {
@@ -169,7 +207,9 @@ impl Sampler for Gp {
 
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         let has_value = |trial: &&Trial| trial.state == TrialState::Complete && trial.value.is_some_and(f64::is_finite);
-        let informed = ask.history.trials().iter().filter(has_value).count();
+        let counts =
+            |trial: &&Trial| has_value(trial) || self.waits_for == WaitsFor::CompleteOrStopped && ends::stopped_at(&ask.history, trial).is_some();
+        let informed = ask.history.trials().iter().filter(counts).count();
         let starting = (informed as u64) < start::trials(ask, self.startup_trials);
         let learned = if starting { None } else { self.learned(ask, rng) };
         Ok(Some(learned.unwrap_or_else(|| start::point(ask, self.startup_trials, rng))))

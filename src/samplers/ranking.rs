@@ -8,15 +8,15 @@ use crate::trial::{Trial, TrialState};
 pub(super) struct Ranking<'a> {
     /// Best first.
     pub trials: Vec<&'a Trial>,
-    /// How many of them, from the front, are complete or pruned, those that break limits too: what may count as good.
+    /// How many of them, from the front, are complete, pruned or paused, those that break limits too: what may count as good.
     pub informed: u64,
     /// These and the failed.
     pub answered: u64,
 }
 
 impl<'a> Ranking<'a> {
-    /// Complete trials by value (NaN last); then pruned ones, those that got furthest first and of these the best last
-    /// report; then complete ones that break limits, by how much (Optuna's order); then the failed; then all that have no answer yet. Ties by number.
+    /// Complete trials by value (NaN last); then pruned ones and those that a pruner paused, those that got furthest first and of these
+    /// the best last report; then complete ones that break limits, by how much (Optuna's order); then the failed; then all that have no answer yet. Ties by number.
     pub fn new(history: History<'a>) -> Self {
         let mut keyed: Vec<(Place, &Trial)> = history.trials().iter().map(|trial| (Place::of(&history, trial), trial)).collect();
         keyed.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.number.cmp(&b.1.number)));
@@ -53,12 +53,12 @@ impl Place {
                 Place { class: Class::Infeasible, short_by: violation.to_bits(), score: history.score(trial.value.unwrap_or(f64::NAN)) }
             }
             TrialState::Complete => Place { class: Class::Complete, short_by: 0, score: history.final_score(trial).unwrap_or(worst) },
-            TrialState::Pruned => match trial.last() {
+            _ if trial.rests() => match trial.last() {
                 Some((step, value)) => Place { class: Class::Pruned, short_by: u64::MAX - step, score: history.score(value) },
                 None => Place { class: Class::Pruned, short_by: u64::MAX, score: worst },
             },
             TrialState::Failed => Place { class: Class::Failed, short_by: 0, score: worst },
-            TrialState::Queued | TrialState::Running | TrialState::Paused => Place { class: Class::Unanswered, short_by: 0, score: worst },
+            _ => Place { class: Class::Unanswered, short_by: 0, score: worst },
         }
     }
 }
@@ -94,5 +94,20 @@ mod tests {
         let order: Vec<u64> = ranking.trials.iter().map(|trial| trial.number.0).collect();
         assert_eq!(order, [3, 6, 1, 7, 5, 2, 8, 4, 0]);
         assert_eq!((ranking.informed, ranking.answered), (7, 8));
+    }
+
+    #[test]
+    fn a_trial_that_was_paused_at_a_rung_ranks_as_a_pruned_one() {
+        let resting = |number, state, curve: &[(u64, f64)]| Trial { curve: curve.to_vec(), ..trial_of(number, Params::new(), state, None) };
+        let trials = [
+            resting(0, TrialState::Paused, &[]),
+            resting(1, TrialState::Pruned, &[(1, 0.4)]),
+            resting(2, TrialState::Paused, &[(1, 0.2)]),
+            resting(3, TrialState::Paused, &[(1, 0.9), (3, 0.5)]),
+            resting(4, TrialState::Running, &[(1, 0.1)]),
+        ];
+        let ranking = Ranking::new(History::of(&trials, Direction::Minimize));
+        let order: Vec<u64> = ranking.trials.iter().map(|trial| trial.number.0).collect();
+        assert_eq!((order, ranking.informed), (vec![3, 2, 1, 0, 4], 3));
     }
 }

@@ -224,8 +224,7 @@ impl Sampler for Tpe {
 }
 
 fn is_informed(trial: &Trial) -> bool {
-    use crate::trial::TrialState::{Complete, Pruned};
-    matches!(trial.state, Complete | Pruned)
+    trial.state == crate::trial::TrialState::Complete || trial.rests()
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! What a process learns from: finished trials with a loss each, those without one of their own included.
 
-use std::collections::BTreeMap;
-
+use super::ends::{End, ends};
 use super::limit::Limit;
-use crate::history::History;
 use crate::samplers::Ask;
 use crate::samplers::cube::{Cube, Point};
 use crate::trial::{Trial, TrialState};
@@ -27,6 +25,8 @@ pub(super) struct Data {
     pub points: Vec<Point>,
     /// How good: finite, smaller is better.
     pub losses: Vec<f64>,
+    /// How sure: the variance of each loss, 0 where it was measured.
+    pub variances: Vec<f64>,
     /// Which of them break no limit.
     pub is_feasible: Vec<bool>,
     /// Where unfinished trials are.
@@ -39,37 +39,43 @@ pub(super) struct Data {
     pub limits: Vec<Limit>,
 }
 
+/// A trial and what is known of its end.
+struct Row<'a> {
+    end: End,
+    trial: &'a Trial,
+}
+
 impl Data {
     /// The data of a history; of more than `MOST` trials the best and the newest.
     pub fn new(cube: &Cube, ask: &Ask<'_>) -> Data {
         let history = &ask.history;
-        // Trials that break limits say as much about the loss as others.
-        let own = |trial: &Trial| {
-            let value = trial.value.filter(|_| trial.state == TrialState::Complete)?;
-            Some(history.score(value).loss()).filter(|loss| loss.is_finite())
-        };
-        let complete: Vec<f64> = history.trials().iter().filter_map(own).collect();
-        let worst = complete.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let best = complete.iter().copied().fold(f64::INFINITY, f64::min);
-        let mut gains = BTreeMap::new();
-        let mut rows: Vec<(f64, &Trial)> = Vec::new();
-        for trial in history.trials() {
-            let loss = match trial.state {
-                TrialState::Complete => own(trial).unwrap_or(worst),
+        let ends = ends(history);
+        let complete = || history.trials().iter().zip(&ends).filter(|(trial, _)| trial.state == TrialState::Complete).filter_map(|(_, end)| *end);
+        let worst = complete().map(|end| end.loss).fold(f64::NEG_INFINITY, f64::max);
+        let best = complete().map(|end| end.loss).fold(f64::INFINITY, f64::min);
+        // Where nothing is complete yet, stopped trials are compared with each other.
+        let worst = if worst.is_finite() { worst } else { ends.iter().flatten().map(|end| end.loss).fold(worst, f64::max) };
+        let mut rows: Vec<Row<'_>> = Vec::new();
+        for (trial, end) in history.trials().iter().zip(&ends) {
+            let at_worst = End { loss: worst, variance: 0.0 };
+            let end = match trial.state {
+                TrialState::Complete => end.unwrap_or(at_worst),
                 // A failed trial is as bad as the worst: the search leaves where trials fail.
-                TrialState::Failed => worst,
-                TrialState::Pruned => expected_end(history, trial, &mut gains).map_or(worst, |loss| loss.max(best)),
-                TrialState::Queued | TrialState::Running | TrialState::Paused => continue,
+                TrialState::Failed => at_worst,
+                // No stopped trial is taken to be better than what was measured.
+                _ if trial.rests() => end.map_or(at_worst, |end| End { loss: if best.is_finite() { end.loss.max(best) } else { end.loss }, ..end }),
+                _ => continue,
             };
-            rows.push((loss, trial));
+            rows.push(Row { end, trial });
         }
-        rows.retain(|(loss, _)| loss.is_finite());
+        rows.retain(|row| row.end.loss.is_finite());
         let rows = selected(rows);
-        let unfinished = history.trials().iter().filter(|trial| !trial.state.is_finished());
+        let unfinished = history.trials().iter().filter(|trial| !trial.state.is_finished() && !trial.rests());
         Data {
-            points: rows.iter().map(|(_, trial)| cube.encode(&trial.params)).collect(),
-            losses: rows.iter().map(|(loss, _)| *loss).collect(),
-            is_feasible: rows.iter().map(|(_, trial)| trial.violation.is_none()).collect(),
+            points: rows.iter().map(|row| cube.encode(&row.trial.params)).collect(),
+            losses: rows.iter().map(|row| row.end.loss).collect(),
+            variances: rows.iter().map(|row| row.end.variance).collect(),
+            is_feasible: rows.iter().map(|row| row.trial.violation.is_none()).collect(),
             pending: unfinished.take(MOST).map(|trial| cube.encode(&trial.params)).collect(),
             earlier: ask.earlier.iter().take(MOST_EARLIER).map(|earlier| cube.encode(&earlier.params)).collect(),
             earlier_targets: ask.earlier.iter().take(MOST_EARLIER).map(|earlier| on_normal_scale(earlier.rank)).collect(),
@@ -78,37 +84,22 @@ impl Data {
     }
 }
 
-/// Where a pruned trial would have ended: its last report, moved by what complete trials still gained from that step on
-/// (their median, kept in `gains` by step). Nothing if no complete trial reported at that step.
-fn expected_end(history: &History<'_>, pruned: &Trial, gains: &mut BTreeMap<u64, Option<f64>>) -> Option<f64> {
-    let (step, value) = pruned.last()?;
-    let gain = *gains.entry(step).or_insert_with(|| median_gain(history, step));
-    let end = history.score(value).loss() + gain?;
-    end.is_finite().then_some(end)
-}
-
-fn median_gain(history: &History<'_>, step: u64) -> Option<f64> {
-    let gain = |trial: &Trial| Some(history.final_score(trial)?.loss() - history.score_at(trial, step)?.loss());
-    let mut gains: Vec<f64> = history.trials().iter().filter_map(gain).filter(|gain| gain.is_finite()).collect();
-    gains.sort_by(f64::total_cmp);
-    gains.get(gains.len() / 2).copied()
-}
-
 /// The best half and the newest half of the most that are taken, in order of numbers.
-fn selected(mut rows: Vec<(f64, &Trial)>) -> Vec<(f64, &Trial)> {
+fn selected(mut rows: Vec<Row<'_>>) -> Vec<Row<'_>> {
     if rows.len() <= MOST {
         return rows;
     }
     let newest = rows.split_off(rows.len() - MOST / 2);
-    rows.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.number.cmp(&b.1.number)));
+    rows.sort_by(|a, b| a.end.loss.total_cmp(&b.end.loss).then(a.trial.number.cmp(&b.trial.number)));
     rows.truncate(MOST - MOST / 2);
-    rows.sort_by_key(|(_, trial)| trial.number);
+    rows.sort_by_key(|row| row.trial.number);
     rows.into_iter().chain(newest).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::History;
     use crate::metric::Direction;
     use crate::params::Params;
     use crate::samplers::conformance::{dimension, trial_of};

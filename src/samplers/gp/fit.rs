@@ -14,9 +14,9 @@ const LENGTH: (f64, f64) = (-4.0, 4.0);
 const VARIANCE: (f64, f64) = (-4.0, 4.0);
 const NOISE: (f64, f64) = (-13.8, 0.7);
 
-/// The posterior's mode for warped losses `targets` at `points`.
-pub(super) fn fit(cube: &Cube, points: &[&[f64]], targets: &[f64]) -> Lengths {
-    let posterior = Posterior::new(cube, points, targets);
+/// The posterior's mode for warped losses `targets` at `points`, each less sure than the noise makes it by one of `doubts` (variances).
+pub(super) fn fit(cube: &Cube, points: &[&[f64]], targets: &[f64], doubts: &[f64]) -> Lengths {
+    let posterior = Posterior::new(cube, points, targets, doubts);
     let dimensions = cube.axes.len();
     // From the prior's centre with little and with much noise: the two modes that small histories have. Of many trials a few
     // steps tell which of the two is higher, and only that one is climbed to its top.
@@ -56,6 +56,7 @@ fn lengths(logarithms: &[f64]) -> Lengths {
 
 struct Posterior<'a> {
     targets: &'a [f64],
+    doubts: &'a [f64],
     /// An axis each: squared distances of the pairs (row above column), rows one after the other.
     squares: Vec<Vec<f64>>,
     length_centre: f64,
@@ -63,7 +64,7 @@ struct Posterior<'a> {
 
 impl<'a> Posterior<'a> {
     #[expect(clippy::cast_precision_loss, reason = "a number of axes")]
-    fn new(cube: &Cube, points: &[&[f64]], targets: &'a [f64]) -> Self {
+    fn new(cube: &Cube, points: &[&[f64]], targets: &'a [f64], doubts: &'a [f64]) -> Self {
         let pairs = |index: usize| {
             let kind = cube.axes[index].kind;
             (0..points.len()).flat_map(move |row| (0..row).map(move |column| square(kind, points[row][index], points[column][index]))).collect()
@@ -71,7 +72,7 @@ impl<'a> Posterior<'a> {
         let squares = (0..cube.axes.len()).map(pairs).collect();
         // Distances grow with the root of the number of axes, and so does the length that keeps them alike.
         let length_centre = (0.35 * (cube.axes.len().max(1) as f64).sqrt()).ln();
-        Posterior { targets, squares, length_centre }
+        Posterior { targets, doubts, squares, length_centre }
     }
 
     /// Rprop: every coordinate has a step of its own, which grows while its slope keeps its sign and halves when it turns.
@@ -120,7 +121,7 @@ impl<'a> Posterior<'a> {
                 *cell = variance * correlation(distances[pair]);
                 pair += 1;
             }
-            cells[row] = variance * (1.0 + 1e-8) + noise;
+            cells[row] = variance * (1.0 + 1e-8) + noise + self.doubts[row];
         }
         let factor = covariance.factor()?;
         let half = factor.inverse_of_factor();
@@ -194,8 +195,9 @@ mod tests {
     fn slopes_are_those_of_the_value() {
         let (cube, points) = (cube(2), points(12));
         let targets: Vec<f64> = points.iter().map(|point| (5.0 * point[0]).sin() + point[1]).collect();
+        let doubts: Vec<f64> = (0..12).map(|index| f64::from(index % 3) / 10.0).collect();
         let slices: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
-        let posterior = Posterior::new(&cube, &slices, &targets);
+        let posterior = Posterior::new(&cube, &slices, &targets, &doubts);
         let at = [-0.4, 0.3, 0.2, -3.0];
         let (_, slopes) = posterior.value_and_slopes(&at).unwrap();
         for index in 0..at.len() {
@@ -213,7 +215,7 @@ mod tests {
     fn an_axis_that_does_not_matter_gets_a_long_length() {
         let (cube, points) = (cube(2), points(40));
         let targets: Vec<f64> = points.iter().map(|point| (6.0 * point[0]).sin()).collect();
-        let found = fit(&cube, &points.iter().map(Vec::as_slice).collect::<Vec<_>>(), &targets);
+        let found = fit(&cube, &points.iter().map(Vec::as_slice).collect::<Vec<_>>(), &targets, &[0.0; 40]);
         assert!(found.inverse_squares[0] > 10.0 * found.inverse_squares[1], "{found:?}");
         assert!(found.noise < 1e-3, "{found:?}");
     }

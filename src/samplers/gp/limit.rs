@@ -63,12 +63,15 @@ impl Limit {
 
     /// The lengths of its process.
     pub fn lengths(&self, cube: &Cube, memo: &RefCell<Option<Fitted>>) -> Lengths {
-        let (points, margins) = selection(&self.points, &self.margins);
-        lengths(memo, cube, points, margins)
+        lengths(memo, cube, selection(&self.points, &self.margins, &self.sure()))
     }
 
     /// Its process.
     pub fn process<'a>(&self, cube: &Cube, lengths: &'a Lengths) -> Option<Process<'a>> {
-        Process::new(cube, lengths, &slices(&self.points), &self.margins, &[])
+        Process::new(cube, lengths, &slices(&self.points), &self.margins, &self.sure())
+    }
+
+    fn sure(&self) -> Vec<f64> {
+        vec![0.0; self.margins.len()]
     }
 }

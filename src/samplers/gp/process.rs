@@ -14,34 +14,31 @@ pub(super) struct Process<'a> {
     half: Matrix,
     /// `covariance^-1 targets`.
     weights: Vec<f64>,
-    /// The largest variance that a point of the data has by itself, noise included.
-    most_own: f64,
+    /// What each point of the data is less sure by than the noise makes it (variances).
+    doubts: Vec<f64>,
 }
 
 /// What a point is worth, given the mean and the variance there: the value, and its derivatives by the two.
 type Worth<'a> = &'a dyn Fn(f64, f64) -> (f64, f64, f64);
 
 impl<'a> Process<'a> {
-    /// The process of warped losses `targets` at `points`, the last of which may be less sure than the others by `doubts`
-    /// (variances); nothing if the covariance has no factor.
+    /// The process of warped losses `targets` at `points`, each less sure than the noise makes it by one of `doubts` (variances); nothing
+    /// if the covariance has no factor.
     pub fn new(cube: &Cube, lengths: &'a Lengths, points: &[&[f64]], targets: &[f64], doubts: &[f64]) -> Option<Self> {
         let columns = Columns::new(cube, lengths, points);
         let mut covariance = Matrix::new(points.len());
         let mut distances = Vec::new();
-        let sure = points.len() - doubts.len();
         for (row, point) in points.iter().enumerate() {
             columns.distances(point, row, &mut distances);
             let cells = covariance.row_mut(row);
             for (cell, distance) in cells.iter_mut().zip(&distances) {
                 *cell = lengths.variance * correlation(*distance);
             }
-            let doubt = row.checked_sub(sure).map_or(0.0, |place| doubts[place]);
-            cells[row] = lengths.variance * (1.0 + 1e-8) + lengths.noise + doubt;
+            cells[row] = own_variance(lengths) + doubts[row];
         }
         let half = covariance.factor()?.inverse_of_factor();
         let weights = half.transposed_times(&half.times(targets));
-        let most_own = lengths.variance * (1.0 + 1e-8) + lengths.noise + doubts.iter().copied().fold(0.0, f64::max);
-        Some(Process { lengths, columns, half, weights, most_own })
+        Some(Process { lengths, columns, half, weights, doubts: doubts.to_vec() })
     }
 
     /// Mean at `point`.
@@ -61,12 +58,13 @@ impl<'a> Process<'a> {
         self.value(point, &|mean, variance| improvement(mean, variance, incumbent))
     }
 
-    /// The mean at `point`, and a variance that the process' own does not exceed: that with the most correlated point of the data as
+    /// The mean at `point`, and a variance that the process' own does not exceed: that with the most telling point of the data as
     /// its only one. At a tenth of the cost of the variance itself.
     fn mean_and_most_variance(&self, point: &[f64]) -> (f64, f64) {
         let (covariances, _) = self.covariances(point);
-        let nearest = covariances.iter().copied().fold(0.0, f64::max);
-        (dot(&covariances, &self.weights), self.variance(nearest * nearest / self.most_own))
+        let own = own_variance(self.lengths);
+        let explained = covariances.iter().zip(&self.doubts).map(|(covariance, doubt)| covariance * covariance / (own + doubt));
+        (dot(&covariances, &self.weights), self.variance(explained.fold(0.0, f64::max)))
     }
 
     /// Logarithm of an expected improvement that the one at `point` does not exceed.
@@ -116,8 +114,14 @@ impl<'a> Process<'a> {
 
     /// The mean without noise at each of the data's first points, `targets` being theirs.
     pub fn means_of_data(&self, targets: &[f64]) -> impl Iterator<Item = f64> {
-        targets.iter().zip(&self.weights).map(|(target, weight)| target - (self.lengths.noise + 1e-8 * self.lengths.variance) * weight)
+        let noise = self.lengths.noise + 1e-8 * self.lengths.variance;
+        targets.iter().zip(&self.weights).zip(&self.doubts).map(move |((target, weight), doubt)| target - (noise + doubt) * weight)
     }
+}
+
+/// The variance of a point of the data by itself, noise included; a trace is added so that the covariance has a factor.
+fn own_variance(lengths: &Lengths) -> f64 {
+    lengths.variance * (1.0 + 1e-8) + lengths.noise
 }
 
 /// Logarithm of the expected improvement.
@@ -213,7 +217,7 @@ mod tests {
         let targets: Vec<f64> = points.iter().map(|point| (4.0 * point[0]).sin() + point[1] * point[1] + 0.3 * point[2]).collect();
         let lengths = Lengths { inverse_squares: vec![4.0, 2.0, 1.0], variance: 1.3, noise: 1e-6 };
         let slices: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
-        let process = Process::new(&cube, &lengths, &slices, &targets, &[]).unwrap();
+        let process = Process::new(&cube, &lengths, &slices, &targets, &[0.0; 15]).unwrap();
         for (point, target) in points.iter().zip(&targets) {
             assert!((process.mean(point) - target).abs() < 1e-3);
         }
@@ -253,7 +257,7 @@ mod tests {
         let points = [vec![0.2, 0.5, 0.0], vec![0.8, 0.5, 0.0]];
         let slices: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
         let lengths = Lengths { inverse_squares: vec![9.0, 2.0, 1.0], variance: 1.0, noise: 1e-4 };
-        let mean = |doubt: f64| Process::new(&cube, &lengths, &slices, &[0.0, 1.0], &[doubt]).unwrap().mean(&points[1]);
+        let mean = |doubt: f64| Process::new(&cube, &lengths, &slices, &[0.0, 1.0], &[0.0, doubt]).unwrap().mean(&points[1]);
         assert!(mean(0.0) > 0.99 && (0.4..0.6).contains(&mean(1.0)) && mean(100.0) < 0.02);
     }
 }

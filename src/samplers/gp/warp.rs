@@ -1,17 +1,33 @@
-//! Losses on a scale where they look normal: the Yeo-Johnson transformation, fitted to them.
+//! Losses on a scale where they look normal: the Yeo-Johnson transformation, fitted to them, or a logarithm.
+
+/// Ends of the logarithm's scale: so many times the way from the median to the best loss below the best.
+const FLOORS: [f64; 2] = [0.03, 0.3];
+/// The logarithm is taken where it is more likely by so much a loss. Tails over many orders of magnitude make it 0.6 to 2, all
+/// else less than 0.4; a valley (Rosenbrock's), where it is 0.1, is searched worse on a logarithm than on a power.
+const CLEARLY: f64 = 0.5;
 
 /// Takes a loss to where the process models it, with mean 0 and deviation 1 over the losses that it was fitted to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Warp {
     centre: f64,
     scale: f64,
-    power: f64,
+    shape: Shape,
     mean: f64,
     deviation: f64,
 }
 
+/// What becomes of a loss that was brought near 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Shape {
+    /// Yeo and Johnson's power.
+    Power(f64),
+    /// The logarithm of what it is above this.
+    LogAbove(f64),
+}
+
 impl Warp {
-    /// The warp of some finite losses: median and quartiles bring them near 0, then the power is the most likely one.
+    /// The warp of some finite losses: median and quartiles bring them near 0, then the power is the most likely one, unless a logarithm is
+    /// clearly more likely.
     pub fn fit(losses: &[f64]) -> Warp {
         let mut sorted = losses.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -20,17 +36,22 @@ impl Warp {
         let span = at(3) - at(1);
         let span = if span > 0.0 { span } else { at(4) - at(0) };
         let scale = if span.is_finite() && span > 0.0 { span / 1.349 } else { 1.0 };
-        let start = Warp { centre, scale, power: 1.0, mean: 0.0, deviation: 1.0 };
+        let start = Warp { centre, scale, shape: Shape::Power(1.0), mean: 0.0, deviation: 1.0 };
         // Powers beyond these ends would follow single values.
         let powers = (0..=24).map(|step| -1.0 + 0.125 * f64::from(step));
-        let fitted = powers.map(|power| start.with(power, losses)).max_by(|a, b| a.1.total_cmp(&b.1));
-        fitted.map_or(start, |(warp, _)| warp)
+        let best = (at(0) - centre) / scale;
+        let mut logarithms = FLOORS.iter().filter(|_| best < 0.0).map(|below| Shape::LogAbove(best + below * best));
+        let most_likely = |shapes: &mut dyn Iterator<Item = Shape>| shapes.map(|shape| start.with(shape, losses)).max_by(|a, b| a.1.total_cmp(&b.1));
+        let Some((power, likelihood)) = most_likely(&mut powers.map(Shape::Power)) else { return start };
+        #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
+        let clearly = likelihood + CLEARLY * losses.len() as f64;
+        most_likely(&mut logarithms).filter(|(_, likelihood)| *likelihood > clearly).map_or(power, |(logarithm, _)| logarithm)
     }
 
-    /// The warp of this power, and its log likelihood.
+    /// The warp of this shape, and its log likelihood.
     #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
-    fn with(self, power: f64, losses: &[f64]) -> (Warp, f64) {
-        let raw = Warp { power, ..self };
+    fn with(self, shape: Shape, losses: &[f64]) -> (Warp, f64) {
+        let raw = Warp { shape, ..self };
         let count = losses.len().max(1) as f64;
         let warped: Vec<f64> = losses.iter().map(|loss| raw.of(*loss)).collect();
         let mean = warped.iter().sum::<f64>() / count;
@@ -39,10 +60,13 @@ impl Warp {
             .iter()
             .map(|loss| {
                 let x = (loss - self.centre) / self.scale;
-                x.signum() * x.abs().ln_1p()
+                match shape {
+                    Shape::Power(power) => (power - 1.0) * x.signum() * x.abs().ln_1p(),
+                    Shape::LogAbove(floor) => -above(x, floor).ln(),
+                }
             })
             .sum();
-        let likelihood = -0.5 * count * variance.ln() + (power - 1.0) * jacobian;
+        let likelihood = -0.5 * count * variance.ln() + jacobian;
         let likelihood = if likelihood.is_finite() { likelihood } else { f64::NEG_INFINITY };
         (Warp { mean, deviation: variance.sqrt().max(1e-10), ..raw }, likelihood)
     }
@@ -50,14 +74,23 @@ impl Warp {
     /// A loss, warped.
     pub fn of(&self, loss: f64) -> f64 {
         let x = (loss - self.centre) / self.scale;
-        let warped = if x >= 0.0 {
-            if self.power.abs() < 1e-9 { x.ln_1p() } else { (x.ln_1p() * self.power).exp_m1() / self.power }
-        } else {
-            let other = 2.0 - self.power;
-            if other.abs() < 1e-9 { -(-x).ln_1p() } else { -((-x).ln_1p() * other).exp_m1() / other }
+        let warped = match self.shape {
+            Shape::LogAbove(floor) => above(x, floor).ln(),
+            Shape::Power(power) if x >= 0.0 => raised(x, power),
+            Shape::Power(power) => -raised(-x, 2.0 - power),
         };
         (warped - self.mean) / self.deviation
     }
+}
+
+/// Nothing lies below the floor but what is foretold there.
+fn above(x: f64, floor: f64) -> f64 {
+    (x - floor).max(1e-12)
+}
+
+/// `((1 + x)^power - 1) / power`, and its limit.
+fn raised(x: f64, power: f64) -> f64 {
+    if power.abs() < 1e-9 { x.ln_1p() } else { (x.ln_1p() * power).exp_m1() / power }
 }
 
 #[cfg(test)]
@@ -78,9 +111,21 @@ mod tests {
     fn normal_losses_stay_as_they_are_and_equal_ones_do_no_harm() {
         let losses: Vec<f64> = (0..50).map(|index| (f64::from(index) - 24.5) / 10.0).collect();
         let warp = Warp::fit(&losses);
-        assert!((warp.power - 1.0).abs() < 1e-9, "{warp:?}");
+        assert!(matches!(warp.shape, Shape::Power(power) if (power - 1.0).abs() < 1e-9), "{warp:?}");
         assert!(Warp::fit(&[3.0; 9]).of(3.0).is_finite());
         assert!(Warp::fit(&[1e300, -1e300, 0.0]).of(1e300).is_finite());
         assert!(Warp::fit(&[]).of(1.0).is_finite());
+    }
+
+    #[test]
+    fn tails_over_many_orders_of_magnitude_are_seen_on_a_logarithm_and_others_are_not() {
+        // What matters is among the best losses, and they must not be one to the process.
+        let heavy: Vec<f64> = (0..40).map(|index| (f64::from(index) / 39.0 * 14.0).exp() - 0.9).collect();
+        let warp = Warp::fit(&heavy);
+        assert!(matches!(warp.shape, Shape::LogAbove(_)), "{warp:?}");
+        assert!(warp.of(heavy[4]) - warp.of(heavy[0]) > 0.05);
+        assert!(warp.of(f64::MIN).is_finite());
+        let valley: Vec<f64> = (0..40).map(|index| f64::from(index) / 39.0).map(|x| 100.0 * x * x * x + x).collect();
+        assert!(matches!(Warp::fit(&valley).shape, Shape::Power(_)));
     }
 }
