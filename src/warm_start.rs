@@ -18,7 +18,7 @@ pub enum WarmStartError {
         entry: String,
         /// Why.
         #[source]
-        source: StorageError,
+        source: Box<StorageError>,
     },
     /// Its store has no study of this name.
     #[error("the warm start \"{entry}\" names no study of its store, which {holds}: write the name of a study, `store.db`, or `store.db:study`")]
@@ -64,7 +64,7 @@ pub fn take<E: From<WarmStartError>>(
     }
     let mut every = Vec::new();
     for entry in spec.warm_start.clone() {
-        let unreadable = |source| WarmStartError::Store { entry: entry.clone(), source };
+        let unreadable = |source| WarmStartError::Store { entry: entry.clone(), source: Box::new(source) };
         let (path, name) = parts(&entry);
         let opened = path.map(|path| SqliteReader::open(Path::new(path)).map_err(unreadable)).transpose()?;
         let reader: &dyn StorageReader = opened.as_ref().map_or(store, |reader| reader);
@@ -92,7 +92,7 @@ pub fn take<E: From<WarmStartError>>(
 /// # Errors
 /// The store cannot be read, or holds no such study.
 pub fn named(reader: &dyn StorageReader, name: &str) -> Result<StudySummary, WarmStartError> {
-    let unreadable = |source| WarmStartError::Store { entry: name.to_owned(), source };
+    let unreadable = |source| WarmStartError::Store { entry: name.to_owned(), source: Box::new(source) };
     if let Some(study) = reader.study(name).map_err(unreadable)? {
         return reader.summary(study.id).map_err(unreadable);
     }

@@ -21,7 +21,7 @@ pub fn settle(spec: &mut StudySpec, known: Option<&StudySpec>, store: &dyn Stora
 impl From<WarmStartError> for Failure {
     fn from(error: WarmStartError) -> Self {
         match error {
-            WarmStartError::Store { entry, source } => Failure::from(source).help(format!("`warm_start` names it: \"{}\"", one_line(&entry))),
+            WarmStartError::Store { entry, source } => Failure::from(*source).help(format!("`warm_start` names it: \"{}\"", one_line(&entry))),
             WarmStartError::Nothing { entry } => Failure::usage(format!("`warm_start` \"{}\" holds no trial that fits the space", one_line(&entry)))
                 .help("take it out, or name a study with complete trials and parameters of the same names"),
             unknown @ WarmStartError::Unknown { .. } => Failure::usage(unknown.to_string()),

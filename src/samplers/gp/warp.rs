@@ -123,7 +123,7 @@ mod tests {
         let heavy: Vec<f64> = (0..40).map(|index| (f64::from(index) / 39.0 * 14.0).exp() - 0.9).collect();
         let warp = Warp::fit(&heavy);
         assert!(matches!(warp.shape, Shape::LogAbove(_)), "{warp:?}");
-        assert!(warp.of(heavy[4]) - warp.of(heavy[0]) > 0.05);
+        assert!(warp.of(heavy[12]) - warp.of(heavy[0]) > 0.2);
         assert!(warp.of(f64::MIN).is_finite());
         let valley: Vec<f64> = (0..40).map(|index| f64::from(index) / 39.0).map(|x| 100.0 * x * x * x + x).collect();
         assert!(matches!(Warp::fit(&valley).shape, Shape::Power(_)));
