@@ -189,6 +189,7 @@ mod tests {
                 fixed: &fixed,
                 budget: None,
                 seeds: SeedTree::new(0),
+                room: None,
             };
             let point = Auto::new(&space).suggest(&ask, &mut SeedTree::new(number).stream("draw")).unwrap().unwrap();
             (point.get("x0").unwrap().as_number().unwrap() - 0.8).abs()
