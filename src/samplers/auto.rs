@@ -165,7 +165,7 @@ mod tests {
         use crate::seed::SeedTree;
         use crate::trial::TrialState;
 
-        // Losses fall towards x0 = 0.8; all but one trial were stopped at step 1.
+        // Losses fall towards x0 = 0.8; all but the best trial were stopped at step 1.
         let space = numbers(2);
         let trials: Vec<Trial> = (0..31)
             .map(|number| {
@@ -174,7 +174,7 @@ mod tests {
                 params.insert("x0", unit(0.618));
                 params.insert("x1", unit(0.755));
                 let loss = (unit(0.618) - 0.8).powi(2);
-                let (state, value) = if number == 7 { (TrialState::Complete, Some(loss)) } else { (TrialState::Pruned, None) };
+                let (state, value) = if number == 11 { (TrialState::Complete, Some(loss)) } else { (TrialState::Pruned, None) };
                 Trial { curve: vec![(1, loss)], ..trial_of(number, params, state, value) }
             })
             .collect();
