@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training steps of hpsearch's trainer and of PyTorch side by side: processor milliseconds a step, one thread each.
 
-    CARGO_PROFILE_RELEASE_LTO=off cargo build --release --bench step
+    cargo build --release --bench step
     python3 -m venv .venv && .venv/bin/pip install torch
     .venv/bin/python benches/peers/step.py --ours target/release/deps/step-*  [--cases small,mini-padded] [--rounds 3]
 
