@@ -7,6 +7,7 @@ use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::event::Event;
 use hpsearch::metric::Direction;
 use hpsearch::params::Params;
+use hpsearch::samplers::SAMPLERS;
 use hpsearch::space::{Condition, Dimension, Distribution, Scale, Space};
 use hpsearch::study::{FailureCause, PolicySpec, Program, StudySpec};
 use hpsearch::trial::{Trial, TrialState};
@@ -31,9 +32,14 @@ fn space() -> Space {
 pub fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
     let mut spec = StudySpec::new("simulated", "loss", Direction::Minimize, space(), Program::Inline);
     spec.budget.trials = Some(trials);
-    spec.sampler = PolicySpec::named(sampler);
+    spec.sampler = sampler_named(sampler);
     spec.pruner = pruner;
     spec
+}
+
+/// A sampler as a study without options stores it, with the version of its rules.
+pub fn sampler_named(name: &str) -> PolicySpec {
+    SAMPLERS.iter().find(|entry| entry.name == name).expect("a sampler of the table").defaults()
 }
 
 pub fn asha(mode: &str) -> PolicySpec {

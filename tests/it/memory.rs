@@ -28,7 +28,7 @@ fn spec(trials: u64, sampler: &str, pruner: PolicySpec) -> StudySpec {
     let program = Program::Trainer { arguments, data: BTreeMap::new() };
     let mut spec = StudySpec::new("starved", "eval_loss", Direction::Minimize, space.unwrap(), program);
     spec.budget.trials = Some(trials);
-    spec.sampler = PolicySpec::named(sampler);
+    spec.sampler = crate::engine::sampler_named(sampler);
     spec.pruner = pruner;
     spec
 }

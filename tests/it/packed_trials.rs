@@ -8,7 +8,7 @@ use crate::commands::{Ended, Site, assert_done};
 
 /// Trials of a second or two each, drawn without looking at others.
 fn site(trials: u32, devices: &str) -> Site {
-    let epochs = if cfg!(debug_assertions) { 10 } else { 200 };
+    let epochs = if cfg!(debug_assertions) { 50 } else { 500 };
     let study = format!(
         r#"
         [study]
@@ -75,8 +75,9 @@ fn journal(site: &Site) -> (usize, Vec<u64>) {
             Some("attempt_started") => drop(running.insert(event["trial"].as_u64())),
             Some("attempt_ended") => {
                 running.remove(&event["trial"].as_u64());
+                // The machine is looked at once a second: what ended before that has nothing to be compared with.
                 let memory = &event["memory"];
-                assert!(memory["room"].as_u64() > memory["peak"].as_u64(), "{event}");
+                assert!(memory.is_null() || memory["room"].as_u64() > memory["peak"].as_u64(), "{event}");
                 peaks.extend(memory["peak"].as_u64());
             }
             _ => {}
@@ -100,7 +101,7 @@ fn trials_of_the_trainer_share_the_cores_that_there_are_and_find_what_they_would
     }
     assert_eq!(values(&packed), values(&alone), "the same parameters and values, bit for bit");
     let mib: Vec<u64> = peaks.iter().map(|peak| peak >> 20).collect();
-    assert!(mib.len() == 4 && mib.iter().all(|mib| (10..2000).contains(mib)), "{mib:?}");
+    assert!(mib.len() >= 3 && mib.iter().all(|mib| (10..2000).contains(mib)), "{mib:?}");
     let explained = packed.run(&["explain", "s", "3"]);
     assert!(cores == 1 || explained.out.contains("at a time on cpu: "), "{}", explained.out);
     assert_eq!(packed.run(&["verify", "s"]).code, 0);
