@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use super::Engine;
 use super::memory::Memory;
@@ -30,7 +31,8 @@ pub(super) struct Needs {
     seen: Vec<Seen>,
     /// The most that any took.
     largest: u64,
-    footprint: Option<Footprint>,
+    /// What they teach, once it is asked for: a journal that is read again teaches only in the end.
+    footprint: OnceLock<Option<Footprint>>,
     /// Sizes of those that ran out of memory although they were alone.
     starved: Vec<Sizes>,
     /// What each device has for a trial that is alone on it.
@@ -66,15 +68,19 @@ impl Needs {
                     self.seen.remove(0);
                 }
                 self.seen.push(Seen { sizes: sizes(spec, &trial.params, rows_then(spec, trial, rows)), bytes: peak });
-                self.footprint = Footprint::learn(&self.seen);
+                self.footprint = OnceLock::new();
             }
             _ => {}
         }
     }
 
+    fn footprint(&self) -> Option<&Footprint> {
+        self.footprint.get_or_init(|| Footprint::learn(&self.seen)).as_ref()
+    }
+
     /// What half of the last trials took at most, where it can be told beforehand what a trial takes.
     fn usual(&self) -> Option<u64> {
-        self.footprint.as_ref()?;
+        self.footprint()?;
         let mut taken: Vec<u64> = self.seen.iter().map(|seen| seen.bytes).collect();
         taken.sort_unstable();
         taken.get(taken.len() / 2).copied()
@@ -84,7 +90,7 @@ impl Needs {
     /// found too little there. `None` while memory is no matter.
     fn room(&self) -> Option<(&Footprint, u64, u64)> {
         let roomiest = self.rooms.values().copied().max().filter(|room| *room > 0)?;
-        self.footprint.as_ref().filter(|_| self.largest >= roomiest / SCARCE).map(|footprint| {
+        Some(roomiest).filter(|roomiest| self.largest >= roomiest / SCARCE).and_then(|_| self.footprint()).map(|footprint| {
             let too_much = self.starved.iter().map(|sizes| footprint.expect(sizes).likely).min();
             (footprint, roomiest, too_much.unwrap_or(u64::MAX))
         })
@@ -102,7 +108,7 @@ impl Engine {
     /// Bytes that a trial will have taken at most, where trials like it have ended.
     pub(super) fn needs_of(&self, trial: &Trial) -> Option<u64> {
         let rows = self.memory_of(trial).map(Memory::rows);
-        let footprint = self.needs.footprint.as_ref()?;
+        let footprint = self.needs.footprint()?;
         Some(footprint.expect(&sizes(&self.spec, &trial.params, rows)).most)
     }
 

@@ -27,7 +27,8 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "cmaes",
     aliases: &["cma-es"],
     summary: "adapts a normal distribution to where losses fall, for several hundred trials of numbers (CMA-ES with margin and restarts)",
-    version: 1,
+    // 2: trials that a pruner paused count with what they reported.
+    version: 2,
     options: &[
         OptionSpec {
             name: "population",

@@ -19,7 +19,8 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "tpe",
     aliases: &[],
     summary: "learns where good points lie, all parameters together and conditional ones in their branch (joint TPE)",
-    version: 1,
+    // 2: trials that a pruner paused count with what they reported.
+    version: 2,
     options: &[
         OptionSpec {
             name: "n_startup_trials",

@@ -14,7 +14,8 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "tpe-independent",
     aliases: &[],
     summary: "learns where good values of each parameter lie, one parameter at a time (TPE)",
-    version: 1,
+    // 2: trials that a pruner paused count with what they reported.
+    version: 2,
     options: &[
         OptionSpec {
             name: "n_startup_trials",
