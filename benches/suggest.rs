@@ -1,4 +1,7 @@
 //! How long one suggestion takes, by sampler and by the number of trials before it: `cargo bench --bench suggest`.
+//!
+//! Before each suggestion one trial gets another value, as one ends in a study: what samplers keep from one suggestion to the next has
+//! something to follow. `tpe, anew` is asked about trials of which nobody says what changed.
 
 #![expect(clippy::unwrap_used, reason = "axes and histories are constants here, and a benchmark may fail loudly")]
 
@@ -7,15 +10,18 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
+use hpsearch::event::Event;
 use hpsearch::history::History;
-use hpsearch::metric::Direction;
+use hpsearch::metric::{Direction, Metrics};
 use hpsearch::params::Params;
-use hpsearch::samplers::conformance::{dimension, trial_of};
+use hpsearch::samplers::conformance::dimension;
 use hpsearch::samplers::{self, Ask, Sampler};
 use hpsearch::seed::SeedTree;
 use hpsearch::space::{Distribution, Scale, Space};
-use hpsearch::study::PolicySpec;
-use hpsearch::trial::{Trial, TrialNumber, TrialState};
+use hpsearch::study::{PolicySpec, Program, StudySpec};
+use hpsearch::time::Timestamp;
+use hpsearch::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
+use hpsearch::view::StudyView;
 
 const LENGTHS: [u64; 3] = [100, 1_000, 10_000];
 
@@ -55,37 +61,40 @@ fn sampler(name: &str, space: &Space) -> Box<dyn Sampler> {
 }
 
 /// Random trials, three in four complete, the others pruned.
-fn history(space: &Space, length: u64) -> Vec<Trial> {
+fn study(space: &Space, length: u64) -> StudyView {
     let random = sampler("random", space);
     let (seeds, nothing) = (SeedTree::new(1), Params::new());
-    let trial = |number| {
-        let ask = Ask {
-            room: None,
-            constraints: &[],
-            earlier: &[],
-            space,
-            history: History::of(&[], Direction::Minimize),
-            number: TrialNumber(number),
-            fixed: &nothing,
-            budget: None,
-            seeds,
-        };
+    let mut view = StudyView::new(&StudySpec::new("bench", "loss", Direction::Minimize, space.clone(), Program::Inline));
+    for number in 0..length {
+        let history = History::of(&[], Direction::Minimize);
+        let ask = ask(space, history, TrialNumber(number), &nothing, seeds);
         let params = random.suggest(&ask, &mut seeds.stream(&format!("sampler/{number}"))).unwrap().unwrap();
-        let value = (number as f64 * 0.618_033_988_749).fract();
-        let mut trial = trial_of(number, params, TrialState::Complete, Some(value));
-        trial.curve = (1..=10).map(|step| (step, value + 1.0 / step as f64)).collect();
-        if number % 4 == 3 {
-            (trial.state, trial.value) = (TrialState::Pruned, None);
-            trial.curve.truncate(3);
+        let trial = TrialNumber(number);
+        let is_pruned = number % 4 == 3;
+        view.apply(Timestamp(0), &Event::TrialCreated { trial, params, origin: Origin::Asked });
+        for step in 1..=if is_pruned { 3 } else { 10 } {
+            let metrics: Metrics = [("loss".to_owned(), value(number) + 1.0 / step as f64)].into_iter().collect();
+            view.apply(Timestamp(0), &Event::Reported { trial, attempt: AttemptNumber(0), step, metrics });
         }
-        trial
-    };
-    (0..length).map(trial).collect()
+        let (state, value) = if is_pruned { (TrialState::Pruned, None) } else { (TrialState::Complete, Some(value(number))) };
+        view.apply(Timestamp(0), &Event::TrialFinished { trial, state, value, reason: None });
+    }
+    view
+}
+
+/// Values that jump about evenly.
+fn value(number: u64) -> f64 {
+    (number as f64 * 0.618_033_988_749).fract()
+}
+
+fn ask<'a>(space: &'a Space, history: History<'a>, number: TrialNumber, fixed: &'a Params, seeds: SeedTree) -> Ask<'a> {
+    Ask { room: None, constraints: &[], earlier: &[], space, history, number, fixed, budget: None, seeds }
 }
 
 fn suggest(criterion: &mut Criterion) {
     for (name, space) in [
         ("tpe", continuous_space()),
+        ("tpe, anew", continuous_space()),
         ("gp", continuous_space()),
         ("cmaes", continuous_space()),
         ("qmc", continuous_space()),
@@ -96,24 +105,20 @@ fn suggest(criterion: &mut Criterion) {
     ] {
         let mut group = criterion.benchmark_group(format!("suggest/{name}"));
         group.warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(3)).sample_size(30);
+        let (name, is_anew) = (name.trim_end_matches(", anew"), name.ends_with(", anew"));
         let sampler = sampler(name, &space);
         let (seeds, nothing) = (SeedTree::new(2), Params::new());
         for length in LENGTHS {
-            let trials = history(&space, length);
-            let number = TrialNumber(length);
-            group.bench_with_input(BenchmarkId::from_parameter(length), &trials, |bencher, trials| {
+            let mut view = study(&space, length);
+            let (number, mut told) = (TrialNumber(length), length);
+            group.bench_function(BenchmarkId::from_parameter(length), |bencher| {
                 bencher.iter(|| {
-                    let ask = Ask {
-                        room: None,
-                        constraints: &[],
-                        earlier: &[],
-                        space: &space,
-                        history: History::of(trials, Direction::Minimize),
-                        number,
-                        fixed: &nothing,
-                        budget: None,
-                        seeds,
-                    };
+                    // The last trial that is complete: a multiple of four is.
+                    let (trial, state) = (TrialNumber(length - 4), TrialState::Complete);
+                    view.apply(Timestamp(0), &Event::TrialFinished { trial, state, value: Some(value(told)), reason: None });
+                    told += 1;
+                    let history = if is_anew { History::of(&view.trials, Direction::Minimize) } else { History::new(&view) };
+                    let ask = ask(&space, history, number, &nothing, seeds);
                     sampler.suggest(black_box(&ask), &mut seeds.stream(&format!("sampler/{number}"))).unwrap()
                 });
             });

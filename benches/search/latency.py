@@ -22,8 +22,9 @@ def loss(params):
 
 
 def used(process):
-    fields = open(f"/proc/{process.pid}/stat").read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Seconds that its threads were on a processor, to the nanosecond (the clock of /proc/PID/stat ticks every 10 ms)."""
+    threads = os.listdir(f"/proc/{process.pid}/task")
+    return sum(int(open(f"/proc/{process.pid}/task/{thread}/schedstat").read().split()[0]) for thread in threads) / 1e9
 
 
 def measure(program, sampler, lengths):
@@ -49,7 +50,7 @@ def measure(program, sampler, lengths):
         trial += 1
         if trial in ends:
             length, window, before = ends.pop(trial)
-            print(f"{sampler} after {length} trials: {(used(process) - before) / window * 1e3:.2f} ms", flush=True)
+            print(f"{sampler} after {length} trials: {(used(process) - before) / window * 1e3:.3f} ms", flush=True)
     process.kill()
 
 

@@ -219,7 +219,10 @@ impl Engine {
         let trials = for_samplers(&known.trials, self.spec.replicates);
         let number = TrialNumber(trials.len() as u64);
         let budget = self.spec.budget.trials.map(|runs| runs / u64::from(self.spec.replicates));
-        let history = History::of(&trials, known.direction());
+        let history = match &trials {
+            Cow::Borrowed(_) => History::new(known),
+            Cow::Owned(trials) => History::of(trials, known.direction()),
+        };
         let ask = Ask {
             constraints: &self.spec.constraints,
             earlier: &self.spec.earlier,

@@ -20,13 +20,13 @@ impl<'a> Ranking<'a> {
     pub fn new(history: History<'a>) -> Self {
         let mut keyed: Vec<(Place, &Trial)> = history.trials().iter().map(|trial| (Place::of(&history, trial), trial)).collect();
         keyed.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.number.cmp(&b.1.number)));
-        let informed = keyed.iter().take_while(|(place, _)| place.class <= Class::Infeasible).count() as u64;
+        let informed = keyed.iter().take_while(|(place, _)| place.is_informed()).count() as u64;
         let answered = keyed.iter().take_while(|(place, _)| place.class <= Class::Failed).count() as u64;
         Ranking { trials: keyed.into_iter().map(|(_, trial)| trial).collect(), informed, answered }
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Complete,
     Pruned,
@@ -36,8 +36,8 @@ enum Class {
 }
 
 /// Where a trial stands among all: smaller is better.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
     class: Class,
     /// Pruned: steps short of the longest possible. Infeasible: the violation, whose bits are ordered as it is.
     short_by: u64,
@@ -45,7 +45,8 @@ struct Place {
 }
 
 impl Place {
-    fn of(history: &History<'_>, trial: &Trial) -> Self {
+    /// The place of `trial`, a function of the trial and the direction of its history.
+    pub fn of(history: &History<'_>, trial: &Trial) -> Self {
         let worst = history.score(f64::NAN);
         match trial.state {
             TrialState::Complete if trial.violation.is_some() => {
@@ -60,6 +61,11 @@ impl Place {
             TrialState::Failed => Place { class: Class::Failed, short_by: 0, score: worst },
             _ => Place { class: Class::Unanswered, short_by: 0, score: worst },
         }
+    }
+
+    /// Whether the trial is complete, pruned or paused: what may count as good.
+    pub fn is_informed(self) -> bool {
+        self.class <= Class::Infeasible
     }
 }
 

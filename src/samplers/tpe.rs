@@ -1,19 +1,22 @@
 //! Joint tree-structured Parzen estimators: all parameters at once, conditional ones in their branch.
 
+mod kernels;
 mod parzen;
+mod past;
 mod rules;
 
+use std::cell::RefCell;
+
 use self::parzen::Mixture;
+use self::past::Past;
 use self::rules::{GoodWeights, Rules, weights_by_age};
 use super::cube::{Cube, Point};
 use super::guess::Guess;
-use super::ranking::Ranking;
 use super::{Ask, Capabilities, Sampler, SamplerEntry, SamplerError, start};
 use crate::params::Params;
 use crate::policy::{OptionKind, OptionSpec};
 use crate::seed::StreamRng;
 use crate::study::PolicySpec;
-use crate::trial::Trial;
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "tpe",
@@ -54,13 +57,15 @@ const DRAWS: usize = 50;
 const NEWEST: usize = 200;
 
 /// Draws points where good trials are dense and bad ones are not.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Tpe {
     startup_trials: u64,
     candidates: usize,
     good_share: f64,
     good_most: usize,
     rules: Rules,
+    /// The trials as they were when it was asked last: a memo, it can be made again at any time.
+    past: RefCell<Option<Past>>,
 }
 
 impl Tpe {
@@ -73,20 +78,20 @@ impl Tpe {
             good_share: spec.float("gamma", 0.1),
             good_most: count("gamma_cap", 25),
             rules: if spec.word("rules", "own") == "optuna" { Rules::OPTUNA } else { Rules::OWN },
+            past: RefCell::new(None),
         }
     }
 
     /// Trials for the two densities, in order of their numbers.
-    fn split<'a>(&self, ask: &Ask<'a>) -> Split<'a> {
-        let ranking = Ranking::new(ask.history);
-        let informed = usize::try_from(ranking.informed).unwrap_or(usize::MAX);
-        let good = self.good(informed);
-        let mut trials = ranking.trials;
-        let threshold = trials.get(good).and_then(|trial| ask.history.final_score(trial)).map(crate::metric::Score::loss);
-        let mut bad = trials.split_off(good);
-        trials.sort_by_key(|trial| trial.number);
-        bad.sort_by_key(|trial| trial.number);
-        Split { good: trials, bad: thinned(bad), threshold }
+    fn split(&self, past: &Past, ask: &Ask<'_>) -> Split {
+        let mut ranked = past.ranked();
+        let trials = ranked.len();
+        let mut good: Vec<usize> = ranked.by_ref().take(self.good(past.informed())).collect();
+        let threshold = ranked.next().and_then(|best| ask.history.final_score(&ask.history.trials()[best])).map(crate::metric::Score::loss);
+        good.sort_unstable();
+        let mut left = good.iter().copied().peekable();
+        let bad = (0..trials).filter(|trial| left.next_if_eq(trial).is_none()).collect();
+        Split { good, bad: thinned(bad), threshold }
     }
 
     /// How many of `informed` trials count as good.
@@ -95,20 +100,23 @@ impl Tpe {
         ((informed as f64 * self.good_share).ceil() as usize).min(self.good_most).min(informed)
     }
 
-    fn good_weights(&self, split: &Split<'_>, ask: &Ask<'_>) -> Vec<f64> {
+    fn good_weights(&self, split: &Split, ask: &Ask<'_>) -> Vec<f64> {
         let by_age = weights_by_age(split.good.len());
         if self.rules.good == GoodWeights::Uniform {
             return by_age;
         }
-        let losses: Vec<f64> = split.good.iter().map(|trial| ask.history.final_score(trial).map_or(f64::NAN, |score| score.loss())).collect();
+        let loss = |trial: &usize| ask.history.final_score(&ask.history.trials()[*trial]).map_or(f64::NAN, |score| score.loss());
+        let losses: Vec<f64> = split.good.iter().map(loss).collect();
         improvements(&losses, split.threshold).unwrap_or(by_age)
     }
 
-    fn learned(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Params {
-        let cube = Cube::new(ask.space);
-        let split = self.split(ask);
-        let extras = Extras::new(&cube, ask, self.good_share, split.good.len() + split.bad.len());
-        let densities = Densities::new(&cube, &split, &self.good_weights(&split, ask), &self.rules, &extras);
+    fn learned(&self, past: &mut Past, ask: &Ask<'_>, rng: &mut StreamRng) -> Params {
+        let split = self.split(past, ask);
+        let extras = Extras::new(&past.cube, ask, self.good_share, split.good.len() + split.bad.len());
+        let slots = split.slots(past, ask);
+        let past = &*past;
+        let cube = &past.cube;
+        let densities = Densities::new(past, &slots, self.good_weights(&split, ask), &self.rules, &extras);
         let fixed = cube.fixed(ask.fixed);
         let mut terms = Vec::new();
         let mut best: Option<(f64, Point)> = None;
@@ -130,12 +138,24 @@ impl Tpe {
     }
 }
 
-/// Trials for the two densities.
-struct Split<'a> {
-    good: Vec<&'a Trial>,
-    bad: Vec<&'a Trial>,
+/// Trials for the two densities, by their indices in the history.
+struct Split {
+    good: Vec<usize>,
+    bad: Vec<usize>,
     /// Loss of the best trial that is not good, where it has one.
     threshold: Option<f64>,
+}
+
+impl Split {
+    fn slots(&self, past: &mut Past, ask: &Ask<'_>) -> Slots {
+        Slots { good: past.locate(&self.good, ask.history), bad: past.locate(&self.bad, ask.history) }
+    }
+}
+
+/// The same trials by their slots in the past.
+struct Slots {
+    good: Vec<usize>,
+    bad: Vec<usize>,
 }
 
 /// Kernels that no trial of the study gave.
@@ -168,16 +188,18 @@ struct Densities<'a> {
 }
 
 impl<'a> Densities<'a> {
-    fn new(cube: &'a Cube, split: &Split<'_>, good_weights: &[f64], rules: &Rules, extras: &Extras) -> Self {
-        let mixture = |trials: &[&Trial], weights: &[f64], earlier: &[Point], guess: Option<&Guess>| {
-            let points: Vec<Point> = trials.iter().map(|trial| cube.encode(&trial.params)).chain(earlier.iter().cloned()).collect();
-            let weights = [weights, &vec![extras.weight; earlier.len()]].concat();
-            Mixture::new(cube, &slices(&points), &weights, rules, guess)
-        };
-        Densities {
-            good: mixture(&split.good, good_weights, &extras.good, extras.guess.as_ref()),
-            bad: mixture(&split.bad, &weights_by_age(split.bad.len()), &extras.bad, None),
-        }
+    fn new(past: &'a Past, slots: &Slots, good_weights: Vec<f64>, rules: &Rules, extras: &Extras) -> Self {
+        let kernel_of = past.kernel_of(&slots.bad);
+        let bad_weights = [weights_by_age(slots.bad.len()), vec![extras.weight; extras.bad.len()]].concat();
+        let bad = slices(&extras.bad);
+        let bad = Mixture::new(&past.cube, |axis| past.many_kernels(axis, &slots.bad, &kernel_of, &bad), bad_weights, rules, false);
+
+        let mut good_weights = [good_weights, vec![extras.weight; extras.good.len()]].concat();
+        let mut good = slices(&extras.good);
+        good.extend(extras.guess.as_ref().map(|guess| guess.place.as_slice()));
+        good_weights.extend(extras.guess.as_ref().map(|_| 1.0));
+        let good = Mixture::new(&past.cube, |axis| past.kernels(axis, &slots.good, &good), good_weights, rules, extras.guess.is_some());
+        Densities { good, bad }
     }
 
     /// Logarithm of the ratio of the two densities.
@@ -216,17 +238,15 @@ impl Sampler for Tpe {
     }
 
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
-        let informed = ask.history.trials().iter().filter(|trial| is_informed(trial)).count() as u64;
-        if informed >= start::trials(ask, self.startup_trials).max(1) {
-            return Ok(Some(self.learned(ask, rng)));
-        }
-        Ok(Some(start::point(ask, self.startup_trials, rng)))
+        let mut past = Past::after(self.past.take(), ask.space, ask.history);
+        let is_informed = past.informed() as u64 >= start::trials(ask, self.startup_trials).max(1);
+        let point = if is_informed { self.learned(&mut past, ask, rng) } else { start::point(ask, self.startup_trials, rng) };
+        self.past.replace(Some(past));
+        Ok(Some(point))
     }
 }
 
-fn is_informed(trial: &Trial) -> bool {
-    trial.state == crate::trial::TrialState::Complete || trial.rests()
-}
-
+#[cfg(test)]
+mod past_tests;
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,18 @@
 //! Parzen estimators over a whole space: a mixture of products of one kernel for each active axis.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
 
 use rand::RngExt as _;
 
+use super::kernels::Kernels;
 use super::rules::{self, Rules};
 use crate::samplers::cube::{AxisKind, Cube, INACTIVE};
-use crate::samplers::guess::{self, Guess};
+use crate::samplers::guess;
 use crate::samplers::normal::{LN_ROOT_TWO_PI, draw_in_unit, log_mass, log_sum_exp};
 use crate::seed::StreamRng;
+
+/// Cells of one axis whose masses are kept at a time.
+const MOST_CELLS: usize = 64;
 
 /// A mixture with one kernel for each trial, and the prior as the last.
 ///
@@ -38,23 +42,22 @@ struct Column {
     /// hundreds of kernels share a few dozen pairs, and a mass costs as much as 50 densities.
     shapes: Vec<(f64, f64)>,
     shape_of: Vec<usize>,
+    /// Cells: positions that were asked for, and the masses of all shapes there. Candidates share cells.
+    masses: RefCell<Vec<(f64, Vec<f64>)>>,
     /// Choices: logarithms of the kernel's own choice and of any other.
     own: f64,
     other: f64,
 }
 
 impl<'a> Mixture<'a> {
-    /// The mixture of the trials at `points`, with `weights` (any scale; the prior's is 1, and so is that of the user's `guess`,
-    /// a kernel of its own: with `0.1 n` good trials among `n` this is piBO's decay).
-    pub fn new(cube: &'a Cube, points: &[&[f64]], weights: &[f64], rules: &Rules, guess: Option<&Guess>) -> Self {
-        let mut weights: Vec<f64> = if points.is_empty() { Vec::new() } else { weights.to_vec() };
-        let points: Vec<&[f64]> = points.iter().copied().chain(guess.map(|guess| guess.place.as_slice())).collect();
-        weights.extend(guess.map(|_| 1.0));
+    /// The mixture of kernels that lie on each axis as `kernels` says, with `weights` (any scale; the prior's is 1). The last
+    /// kernel may be the user's guess: with `0.1 n` good trials among `n` and a weight of 1 this is piBO's decay.
+    pub fn new<'b>(cube: &'a Cube, kernels: impl Fn(usize) -> Kernels<'b>, mut weights: Vec<f64>, rules: &Rules, last_is_guess: bool) -> Self {
         weights.push(1.0);
         let total: f64 = weights.iter().sum();
         weights.iter_mut().for_each(|weight| *weight /= total);
         let log_weights = weights.iter().map(|weight| weight.ln()).collect();
-        let columns = cube.axes.iter().enumerate().map(|(index, axis)| Column::new(axis.kind, &points, index, rules, guess.is_some())).collect();
+        let columns = (0..).zip(&cube.axes).map(|(index, axis)| Column::new(axis.kind, kernels(index), rules, last_is_guess)).collect();
         Mixture { cube, weights, log_weights, columns }
     }
 
@@ -97,12 +100,12 @@ impl<'a> Mixture<'a> {
 
 impl Column {
     #[expect(clippy::cast_precision_loss, reason = "numbers of trials and choices")]
-    fn new(kind: AxisKind, points: &[&[f64]], index: usize, rules: &Rules, last_is_guess: bool) -> Self {
-        let mut middles: Vec<f64> = points.iter().map(|point| point[index]).collect();
-        let known = middles.iter().filter(|middle| !middle.is_nan()).count();
+    fn new(kind: AxisKind, kernels: Kernels<'_>, rules: &Rules, last_is_guess: bool) -> Self {
         match kind {
             AxisKind::Single => Column::default(),
             AxisKind::Choice(count) => {
+                let mut middles = kernels.middles;
+                let known = middles.iter().filter(|middle| !middle.is_nan()).count();
                 // Optuna's table: one for the own choice, and the prior's weight spread over the kernels.
                 let spread = 1.0 / (known + 1) as f64;
                 let total = 1.0 + count as f64 * spread;
@@ -111,34 +114,28 @@ impl Column {
                 Column { middles, own: ((1.0 + spread) / total).ln(), other: (spread / total).ln(), norms: vec![uniform], ..Column::default() }
             }
             AxisKind::Continuous | AxisKind::Cells(_) | AxisKind::LogCells { .. } => {
-                let mut deviations = rules::deviations(&middles, known, rules);
+                let mut deviations = rules::deviations(&kernels.order, kernels.middles.len(), rules);
                 if let Some(width) = deviations.last_mut().filter(|width| last_is_guess && **width > 0.0) {
                     *width = guess::WIDTH;
                 }
-                middles.push(0.5);
-                deviations.push(1.0);
-                Column::numeric(kind, middles, deviations)
+                Column::numeric(kind, kernels, deviations)
             }
         }
     }
 
-    fn numeric(kind: AxisKind, middles: Vec<f64>, deviations: Vec<f64>) -> Self {
+    fn numeric(kind: AxisKind, kernels: Kernels<'_>, mut deviations: Vec<f64>) -> Self {
+        let Kernels { mut middles, order, norms: known } = kernels;
+        middles.push(0.5);
+        deviations.push(1.0);
         let inverses: Vec<f64> = deviations.iter().map(|deviation| if *deviation > 0.0 { 1.0 / deviation } else { 0.0 }).collect();
-        let norm = |(middle, inverse): (&f64, &f64)| {
-            if *inverse == 0.0 {
-                return 0.0;
-            }
-            let (low, high) = (-middle * inverse, (1.0 - middle) * inverse);
-            // That far from both ends less than 1e-10 is cut off.
-            let inside = if low < -6.5 && high > 6.5 { 0.0 } else { log_mass(low, high) };
-            match kind {
-                AxisKind::Continuous => inverse.ln() - LN_ROOT_TWO_PI - inside,
-                _ => -inside,
-            }
+        let is_density = kind == AxisKind::Continuous;
+        let norm = |kernel: usize| match inverses[kernel] {
+            0.0 => 0.0,
+            inverse => known.get(kernel, inverse, || log_norm(is_density, middles[kernel], inverse)),
         };
-        let norms = middles.iter().zip(&inverses).map(norm).collect();
-        let middles: Vec<f64> = middles.into_iter().map(|middle| if middle.is_nan() { 0.0 } else { middle }).collect();
-        let (shapes, shape_of) = if kind == AxisKind::Continuous { (Vec::new(), Vec::new()) } else { shapes(&middles, &inverses) };
+        let norms = (0..middles.len()).map(norm).collect();
+        middles.iter_mut().filter(|middle| middle.is_nan()).for_each(|middle| *middle = 0.0);
+        let (shapes, shape_of) = if is_density { (Vec::new(), Vec::new()) } else { shapes(&order, &middles, &inverses) };
         Column { middles, deviations, inverses, norms, shapes, shape_of, ..Column::default() }
     }
 
@@ -178,7 +175,7 @@ impl Column {
                     };
                 }
             }
-            (_, Some((low, high))) => self.add_masses(low, high, terms),
+            (_, Some(cell)) => self.add_masses(position, cell, terms),
             (_, None) => {
                 let kernels = self.middles.iter().zip(&self.inverses).zip(&self.norms);
                 for (term, ((middle, inverse), norm)) in terms.iter_mut().zip(kernels) {
@@ -189,28 +186,51 @@ impl Column {
         }
     }
 
-    fn add_masses(&self, low: f64, high: f64, terms: &mut [f64]) {
-        let mass = |(middle, inverse): &(f64, f64)| match *inverse {
-            0.0 => (high - low).ln(),
-            inverse => log_mass((low - middle) * inverse, (high - middle) * inverse),
-        };
-        let masses: Vec<f64> = self.shapes.iter().map(mass).collect();
+    fn add_masses(&self, position: f64, (low, high): (f64, f64), terms: &mut [f64]) {
+        let mut known = self.masses.borrow_mut();
+        let place = known.iter().position(|(other, _)| *other == position).unwrap_or_else(|| {
+            let mass = |(middle, inverse): &(f64, f64)| match *inverse {
+                0.0 => (high - low).ln(),
+                inverse => log_mass((low - middle) * inverse, (high - middle) * inverse),
+            };
+            if known.len() == MOST_CELLS {
+                known.clear();
+            }
+            known.push((position, self.shapes.iter().map(mass).collect()));
+            known.len() - 1
+        });
+        let masses = &known[place].1;
         for ((term, shape), norm) in terms.iter_mut().zip(&self.shape_of).zip(&self.norms) {
             *term += masses[*shape] + norm;
         }
     }
 }
 
-/// The different pairs, and which of them each kernel has.
-fn shapes(middles: &[f64], inverses: &[f64]) -> (Vec<(f64, f64)>, Vec<usize>) {
-    let mut places: HashMap<(u64, u64), usize> = HashMap::new();
-    let mut shapes = Vec::new();
-    let mut place = |(middle, inverse): (&f64, &f64)| {
-        *places.entry((middle.to_bits(), inverse.to_bits())).or_insert_with(|| {
-            shapes.push((*middle, *inverse));
-            shapes.len() - 1
-        })
-    };
-    let shape_of = middles.iter().zip(inverses).map(&mut place).collect();
+/// What is added to the exponent of a kernel so that its integral over the axis is 1, or its masses add up to 1.
+fn log_norm(is_density: bool, middle: f64, inverse: f64) -> f64 {
+    let (low, high) = (-middle * inverse, (1.0 - middle) * inverse);
+    // That far from both ends less than 1e-10 is cut off.
+    let inside = if low < -6.5 && high > 6.5 { 0.0 } else { log_mass(low, high) };
+    if is_density { inverse.ln() - LN_ROOT_TWO_PI - inside } else { -inside }
+}
+
+/// The different pairs, and which of them each kernel has. `order`: the middles of active kernels, ascending; kernels that are
+/// not active have 0 twice, and the prior is the last.
+fn shapes(order: &[(f64, usize)], middles: &[f64], inverses: &[f64]) -> (Vec<(f64, f64)>, Vec<usize>) {
+    let mut shapes = vec![(0.0, 0.0)];
+    let mut shape_of = vec![0; middles.len()];
+    // Kernels of one middle follow each other, and only the first and the last of them may have widths of their own.
+    let mut first = 0;
+    for (middle, kernel) in order.iter().copied().chain(middles.iter().copied().zip(0..).last()) {
+        let shape = (middle, inverses[kernel]);
+        if shapes[first].0 != middle {
+            first = shapes.len();
+        }
+        let known = shapes[first..].iter().position(|other| *other == shape);
+        shape_of[kernel] = known.map_or(shapes.len(), |place| first + place);
+        if known.is_none() {
+            shapes.push(shape);
+        }
+    }
     (shapes, shape_of)
 }

@@ -52,14 +52,11 @@ impl LeastWidth {
     }
 }
 
-/// Widths of kernels at `middles`, of which `known` are active: the distance to the farther neighbour (hyperopt's rule,
-/// the ends of the axis left out), within limits; 0 for inactive ones.
-pub(super) fn deviations(middles: &[f64], known: usize, rules: &Rules) -> Vec<f64> {
-    let mut order: Vec<(f64, usize)> = Vec::with_capacity(known);
-    order.extend(middles.iter().enumerate().filter(|(_, middle)| !middle.is_nan()).map(|(kernel, middle)| (*middle, kernel)));
-    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let least = rules.least.of(known);
-    let mut deviations = vec![0.0; middles.len()];
+/// Widths of `kernels` kernels, of which those in `order` (middles ascending, each with its kernel) are active: the distance
+/// to the farther neighbour (hyperopt's rule, the ends of the axis left out), within limits; 0 for inactive ones.
+pub(super) fn deviations(order: &[(f64, usize)], kernels: usize, rules: &Rules) -> Vec<f64> {
+    let least = rules.least.of(order.len());
+    let mut deviations = vec![0.0; kernels];
     for (place, (middle, kernel)) in order.iter().enumerate() {
         let left = if place == 0 { None } else { Some(middle - order[place - 1].0) };
         let right = order.get(place + 1).map(|(next, _)| next - middle);

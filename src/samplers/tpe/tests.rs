@@ -8,7 +8,7 @@ use crate::samplers::conformance::{dimension, trial_of};
 use crate::samplers::random::Random;
 use crate::seed::SeedTree;
 use crate::space::{Distribution, Scale, Space};
-use crate::trial::{TrialNumber, TrialState};
+use crate::trial::{Trial, TrialNumber, TrialState};
 
 fn defaults() -> Tpe {
     Tpe::new(&ENTRY.defaults())
@@ -56,7 +56,6 @@ fn with_optunas_rules_the_split_and_the_ratio_of_densities_are_optunas() {
     let golden: serde_json::Value = serde_json::from_str(include_str!("optuna.json")).unwrap();
     let sampler = Tpe { rules: Rules::OPTUNA, ..defaults() };
     let space = golden_space();
-    let cube = Cube::new(&space);
     for case in golden["cases"].as_array().unwrap() {
         let trials = golden_trials(case);
         let nothing = Params::new();
@@ -72,12 +71,13 @@ fn with_optunas_rules_the_split_and_the_ratio_of_densities_are_optunas() {
             budget: None,
             seeds: SeedTree::new(0),
         };
-        let split = sampler.split(&ask);
-        let numbers: Vec<u64> = split.good.iter().map(|trial| trial.number.0).collect();
-        assert_eq!(serde_json::json!(numbers), case["good"]);
-        let densities = Densities::new(&cube, &split, &sampler.good_weights(&split, &ask), &sampler.rules, &Extras::default());
+        let mut past = Past::after(None, &space, history);
+        let split = sampler.split(&past, &ask);
+        assert_eq!(serde_json::json!(split.good), case["good"]);
+        let slots = split.slots(&mut past, &ask);
+        let densities = Densities::new(&past, &slots, sampler.good_weights(&split, &ask), &sampler.rules, &Extras::default());
         for point in case["points"].as_array().unwrap() {
-            let ratio = densities.promise(&cube.encode(&params_of(&point["params"])), &mut Vec::new());
+            let ratio = densities.promise(&past.cube.encode(&params_of(&point["params"])), &mut Vec::new());
             let expected = point["good"].as_f64().unwrap() - point["bad"].as_f64().unwrap();
             assert!((ratio - expected).abs() < 1e-9 * expected.abs().max(1.0), "{} trials: {ratio} instead of {expected}", trials.len());
         }

@@ -1,0 +1,201 @@
+//! What the estimators need of past trials, followed from one suggestion to the next: their ranks, and where they lie.
+
+use std::cell::Cell;
+use std::cmp::Ordering;
+
+use super::kernels::{Kernels, Norm, Norms};
+use crate::history::History;
+use crate::metric::Direction;
+use crate::samplers::cube::{AxisKind, Cube};
+use crate::samplers::ranking::Place;
+use crate::space::Space;
+use crate::trial::TrialNumber;
+use crate::view::Mark;
+
+/// The trials of a study by rank, and those that were asked for by position on each axis. A function of space and history: it
+/// is made anew where it cannot follow them.
+#[derive(Debug)]
+pub(super) struct Past {
+    space: Space,
+    /// The axes of the space.
+    pub cube: Cube,
+    /// The moment that this is of, where the history says what has changed since.
+    seen: Option<(Mark, Direction)>,
+    /// By trial.
+    places: Vec<Place>,
+    /// All trials, best first; equals by number.
+    ranked: Vec<(Place, usize)>,
+    informed: usize,
+    /// By trial: where its positions are, once they were asked for.
+    slots: Vec<Option<usize>>,
+    /// By slot: its trial.
+    owners: Vec<usize>,
+    /// By axis.
+    lines: Vec<Line>,
+}
+
+/// The trials on one axis.
+#[derive(Debug)]
+struct Line {
+    is_ordered: bool,
+    /// By slot.
+    positions: Vec<f64>,
+    /// Trials that have the axis, by position; equals by number. Nothing where kernels have no widths.
+    order: Vec<Placed>,
+    /// By slot: norms of kernels of the bad density.
+    norms: Vec<Cell<Norm>>,
+}
+
+/// Where a trial is on an axis.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    position: f64,
+    trial: usize,
+    slot: usize,
+}
+
+impl Placed {
+    fn cmp(&self, other: &Placed) -> Ordering {
+        self.position.total_cmp(&other.position).then(self.trial.cmp(&other.trial))
+    }
+}
+
+/// So many new trials are put into an order one by one; of more the whole is sorted.
+const FEW: usize = 8;
+
+impl Past {
+    /// The past that `history` tells, from what was kept of an `earlier` one.
+    pub fn after(earlier: Option<Past>, space: &Space, history: History<'_>) -> Self {
+        let seen = history.changes().map(|changes| (changes.mark(), history.direction()));
+        let followed = earlier.filter(|past| past.space == *space).and_then(|past| past.follow(history));
+        Past { seen, ..followed.unwrap_or_else(|| Past::new(space, history)) }
+    }
+
+    fn new(space: &Space, history: History<'_>) -> Self {
+        let cube = Cube::new(space);
+        let line = |kind| Line {
+            is_ordered: !matches!(kind, AxisKind::Single | AxisKind::Choice(_)),
+            positions: Vec::new(),
+            order: Vec::new(),
+            norms: Vec::new(),
+        };
+        let lines = cube.axes.iter().map(|axis| line(axis.kind)).collect();
+        let places: Vec<Place> = history.trials().iter().map(|trial| Place::of(&history, trial)).collect();
+        let mut ranked: Vec<(Place, usize)> = places.iter().copied().zip(0..).collect();
+        ranked.sort_unstable();
+        let informed = places.iter().filter(|place| place.is_informed()).count();
+        let slots = vec![None; places.len()];
+        Past { space: space.clone(), cube, seen: None, places, ranked, informed, slots, owners: Vec::new(), lines }
+    }
+
+    /// The same up to `history`, if that says what has changed since.
+    fn follow(mut self, history: History<'_>) -> Option<Self> {
+        let (mark, direction) = self.seen.take()?;
+        let changed = history.changes().filter(|_| direction == history.direction())?.since(&mark)?;
+        let mut changed: Vec<usize> = changed.map(TrialNumber::index).collect();
+        changed.sort_unstable();
+        changed.dedup();
+        for index in changed {
+            self.rank(index, Place::of(&history, history.trials().get(index)?));
+        }
+        Some(self)
+    }
+
+    fn rank(&mut self, index: usize, place: Place) {
+        if let Some(before) = self.places.get(index).copied() {
+            if before == place {
+                return;
+            }
+            if let Ok(rank) = self.ranked.binary_search(&(before, index)) {
+                self.ranked.remove(rank);
+            }
+            self.informed -= usize::from(before.is_informed());
+            self.places[index] = place;
+        } else {
+            // In the order of numbers, without gaps.
+            self.places.push(place);
+            self.slots.push(None);
+        }
+        self.informed += usize::from(place.is_informed());
+        let rank = self.ranked.partition_point(|other| *other < (place, index));
+        self.ranked.insert(rank, (place, index));
+    }
+
+    /// How many trials are complete, pruned or paused.
+    pub fn informed(&self) -> usize {
+        self.informed
+    }
+
+    /// The indices of all trials, best first.
+    pub fn ranked(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
+        self.ranked.iter().map(|(_, index)| *index)
+    }
+
+    /// Finds out where `trials` of the history lie, and gives their slots. A trial's parameters never change.
+    pub fn locate(&mut self, trials: &[usize], history: History<'_>) -> Vec<usize> {
+        let before = self.owners.len();
+        for index in trials {
+            if self.slots[*index].is_none() {
+                let point = self.cube.encode(&history.trials()[*index].params);
+                self.slots[*index] = Some(self.owners.len());
+                self.owners.push(*index);
+                self.lines.iter_mut().zip(point).for_each(|(line, position)| line.push(position));
+            }
+        }
+        self.lines.iter_mut().filter(|line| line.is_ordered).for_each(|line| line.take_in(before, &self.owners));
+        trials.iter().filter_map(|index| self.slots[*index]).collect()
+    }
+
+    /// The kernels on one axis of the trials in `slots`, and of `others` after them.
+    pub fn kernels(&self, axis: usize, slots: &[usize], others: &[&[f64]]) -> Kernels<'static> {
+        Kernels::new(self.middles(axis, slots, others), Norms::default())
+    }
+
+    /// The same for many slots, ascending by trial, in which norms are remembered. `kernel_of`: by slot, its place in `slots`.
+    pub fn many_kernels<'a>(&'a self, axis: usize, slots: &'a [usize], kernel_of: &[Option<usize>], others: &[&[f64]]) -> Kernels<'a> {
+        let line = &self.lines[axis];
+        let middles = self.middles(axis, slots, others);
+        let norms = Norms { known: &line.norms, slots };
+        if !others.is_empty() {
+            return Kernels::new(middles, norms);
+        }
+        let order = line.order.iter().filter_map(|placed| Some((placed.position, kernel_of[placed.slot]?))).collect();
+        Kernels { middles, order, norms }
+    }
+
+    fn middles(&self, axis: usize, slots: &[usize], others: &[&[f64]]) -> Vec<f64> {
+        let positions = &self.lines[axis].positions;
+        slots.iter().map(|slot| positions[*slot]).chain(others.iter().map(|other| other[axis])).collect()
+    }
+
+    /// By slot, its place in `slots`.
+    pub fn kernel_of(&self, slots: &[usize]) -> Vec<Option<usize>> {
+        let mut kernel_of = vec![None; self.owners.len()];
+        for (kernel, slot) in slots.iter().enumerate() {
+            kernel_of[*slot] = Some(kernel);
+        }
+        kernel_of
+    }
+}
+
+impl Line {
+    fn push(&mut self, position: f64) {
+        self.positions.push(position);
+        self.norms.push(Cell::default());
+    }
+
+    /// Puts the slots from `first` on into the order.
+    fn take_in(&mut self, first: usize, owners: &[usize]) {
+        let new = (first..owners.len()).map(|slot| Placed { position: self.positions[slot], trial: owners[slot], slot });
+        let new = new.filter(|placed| !placed.position.is_nan());
+        if owners.len() - first > FEW {
+            self.order.extend(new);
+            self.order.sort_unstable_by(Placed::cmp);
+            return;
+        }
+        for placed in new {
+            let place = self.order.partition_point(|other| other.cmp(&placed).is_lt());
+            self.order.insert(place, placed);
+        }
+    }
+}

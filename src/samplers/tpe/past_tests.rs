@@ -1,0 +1,134 @@
+//! What is kept from one suggestion to the next, against what a pass over all trials says.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::event::Event;
+use crate::history::History;
+use crate::metric::{Direction, Metrics};
+use crate::samplers::conformance::spaces;
+use crate::seed::SeedTree;
+use crate::space::Space;
+use crate::study::{Program, StudySpec};
+use crate::time::Timestamp;
+use crate::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
+use crate::view::StudyView;
+
+/// One event about a trial of the study, or new trials.
+#[derive(Clone, Copy, Debug)]
+enum Happening {
+    Begin(u64),
+    Reports(u64, f64),
+    Pauses,
+    GoesOn,
+    Ends(TrialState, f64),
+    BreaksLimits(f64),
+}
+
+fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
+    let value = || prop_oneof![8 => (0..9_u8).prop_map(f64::from), 1 => Just(f64::NAN), 1 => Just(f64::INFINITY), 1 => Just(-0.0)];
+    let end = prop_oneof![4 => Just(TrialState::Complete), 1 => Just(TrialState::Pruned), 1 => Just(TrialState::Failed)];
+    let happening = prop_oneof![
+        2 => (1..12_u64).prop_map(Happening::Begin),
+        4 => (1..9_u64, value()).prop_map(|(step, value)| Happening::Reports(step, value)),
+        2 => Just(Happening::Pauses),
+        1 => Just(Happening::GoesOn),
+        8 => (end, value()).prop_map(|(state, value)| Happening::Ends(state, value)),
+        1 => value().prop_map(Happening::BreaksLimits),
+    ];
+    prop::collection::vec((0..200_u64, happening), 1..60)
+}
+
+fn created(space: &Space, number: u64) -> Event {
+    let nothing = Params::new();
+    let trial = TrialNumber(number);
+    // Every other point is that of the trial before it: kernels with equal middles.
+    let params = crate::samplers::random::point(&ask_of(space, History::of(&[], Direction::Minimize), trial, &nothing), &mut stream(number / 2));
+    Event::TrialCreated { trial, params, origin: Origin::Asked }
+}
+
+fn events(space: &Space, view: &StudyView, about: u64, happening: Happening) -> Vec<Event> {
+    let count = view.trials.len() as u64;
+    let trial = TrialNumber(about % count.max(1));
+    match happening {
+        Happening::Begin(more) => (count..count + more).map(|number| created(space, number)).collect(),
+        _ if count == 0 => vec![created(space, 0)],
+        Happening::Reports(step, value) => {
+            let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
+            vec![Event::Reported { trial, attempt: AttemptNumber(0), step, metrics }]
+        }
+        Happening::Pauses => vec![Event::TrialPaused { trial, reason: String::new(), hold: None }],
+        Happening::GoesOn => vec![Event::TrialQueued { trial, until: None, reason: String::new() }],
+        Happening::Ends(state, value) => {
+            let value = (state == TrialState::Complete).then_some(value);
+            vec![Event::TrialFinished { trial, state, value, reason: None }]
+        }
+        Happening::BreaksLimits(violation) => vec![Event::LimitsBroken { trial, violation, reason: String::new() }],
+    }
+}
+
+fn ask_of<'a>(space: &'a Space, history: History<'a>, number: TrialNumber, fixed: &'a Params) -> Ask<'a> {
+    Ask { room: None, constraints: &[], earlier: &[], space, history, number, fixed, budget: None, seeds: SeedTree::new(0) }
+}
+
+fn stream(number: u64) -> StreamRng {
+    SeedTree::new(5).stream(&format!("sampler/{number}"))
+}
+
+/// A point to the last bit, which equality of floats is not.
+fn bits(point: &Params) -> Vec<(String, String)> {
+    let bits = |value: &crate::params::Value| match value {
+        crate::params::Value::Float(float) => format!("{:x}", float.to_bits()),
+        other => other.to_string(),
+    };
+    point.iter().map(|(name, value)| (name.to_owned(), bits(value))).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_sampler_that_followed_a_study_suggests_what_a_new_one_would(
+        story in happenings(), which in 0..7_usize, every in 1..6_usize, maximize: bool, with_optunas_rules: bool
+    ) {
+        let (_, space) = spaces().swap_remove(which);
+        let direction = if maximize { Direction::Maximize } else { Direction::Minimize };
+        let study = StudySpec::new("s", "loss", direction, space.clone(), Program::Inline);
+        let spec = ENTRY.defaults().with("rules", if with_optunas_rules { "optuna" } else { "own" });
+        let (follower, mut view, nothing) = (Tpe::new(&spec), StudyView::new(&study), Params::new());
+        for (turn, (about, happening)) in story.into_iter().enumerate() {
+            events(&space, &view, about, happening).iter().for_each(|event| view.apply(Timestamp(0), event));
+            if turn % every != 0 {
+                continue;
+            }
+            // A study that goes another way from here on must not be taken for this one.
+            if turn % 20 == 19 {
+                view = view.clone();
+            }
+            let number = TrialNumber(view.trials.len() as u64);
+            let suggest = |sampler: &Tpe, history| sampler.suggest(&ask_of(&space, history, number, &nothing), &mut stream(number.0)).unwrap().unwrap();
+            let followed = suggest(&follower, History::new(&view));
+            let anew = suggest(&Tpe::new(&spec), History::of(&view.trials, direction));
+            prop_assert_eq!(bits(&followed), bits(&anew));
+        }
+    }
+}
+
+#[test]
+fn a_sampler_that_followed_one_space_suggests_points_of_the_next() {
+    let spaces = spaces();
+    let (first, second) = (&spaces[2].1, &spaces[4].1);
+    let mut view = StudyView::new(&StudySpec::new("s", "loss", Direction::Minimize, first.clone(), Program::Inline));
+    for number in 0..30 {
+        view.apply(Timestamp(0), &created(first, number));
+        let (trial, state, value) = (TrialNumber(number), TrialState::Complete, Some(1.0 / (number + 1) as f64));
+        view.apply(Timestamp(0), &Event::TrialFinished { trial, state, value, reason: None });
+    }
+    let (sampler, nothing) = (Tpe::new(&ENTRY.defaults()), Params::new());
+    for space in [first, second, first] {
+        let ask = ask_of(space, History::new(&view), TrialNumber(30), &nothing);
+        let point = sampler.suggest(&ask, &mut stream(30)).unwrap().unwrap();
+        assert_eq!(space.check(&point), Ok(()));
+        assert_eq!(Some(point), Tpe::new(&ENTRY.defaults()).suggest(&ask, &mut stream(30)).unwrap());
+    }
+}
