@@ -73,7 +73,7 @@ fn judge(criterion: &mut Criterion) {
                     turn += 1;
                     report(&mut view, length, step, 0.4 + (turn as f64 * 0.755).fract());
                     let history = History::new(&view);
-                    let verdict = pruner.judge(&Case { history, trial: view.trial(trial).unwrap(), step });
+                    let verdict = pruner.judge(&Case { space: &spec.space, history, trial: view.trial(trial).unwrap(), step });
                     let promotion = pruner.promote(&PromotionAsk { history }, &mut SeedTree::new(0).stream("pruner"));
                     black_box((verdict, promotion))
                 });

@@ -18,6 +18,7 @@ use crate::history::History;
 use crate::params::Params;
 use crate::policy::{Entry, PolicyError, PolicyProblem, Table, UnknownPolicy};
 use crate::seed::StreamRng;
+use crate::space::Space;
 use crate::study::{Milestones, PolicySpec};
 use crate::trial::{Trial, TrialNumber};
 use crate::verdict::{Reason, Verdict};
@@ -25,6 +26,8 @@ use crate::verdict::{Reason, Verdict};
 /// A report to be judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'a> {
+    /// Where the trials are points of.
+    pub space: &'a Space,
     /// All trials, this one with the report included.
     pub history: History<'a>,
     /// The trial that reported.

@@ -74,7 +74,7 @@ impl Engine {
         match &mut self.window {
             Some(window) => {
                 let Some(known) = window.known_of(trial) else { return Verdict::GO_ON };
-                self.pruner.judge(&Case { history: History::of(&known.trials, direction), trial, step })
+                self.pruner.judge(&Case { space: &self.spec.space, history: History::of(&known.trials, direction), trial, step })
             }
             None => {
                 let trials = for_pruners(&self.view.trials);
@@ -83,7 +83,7 @@ impl Engine {
                     Cow::Borrowed(_) => History::new(&self.view),
                     Cow::Owned(trials) => History::of(trials, direction),
                 };
-                self.pruner.judge(&Case { history, trial, step })
+                self.pruner.judge(&Case { space: &self.spec.space, history, trial, step })
             }
         }
     }

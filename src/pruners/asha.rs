@@ -1,12 +1,15 @@
 //! Asynchronous successive halving: at each rung of a geometric ladder of steps the best 1/eta of the trials go on.
 
+mod foreseen;
 mod rungs;
 
 use std::cell::RefCell;
 
+use self::foreseen::Place;
 use self::rungs::{Rung, Rungs};
 use super::{Case, Promotion, PromotionAsk, Pruner, PrunerEntry};
 use crate::history::History;
+use crate::metric::Score;
 use crate::policy::{OptionKind, OptionSpec, PolicyError};
 use crate::seed::StreamRng;
 use crate::study::{Milestones, PolicySpec};
@@ -51,12 +54,19 @@ pub(super) const MODE: OptionSpec = OptionSpec {
     summary: "stop the others at a rung for good, or pause every trial there and resume the best",
 };
 
+pub(super) const RANK_BY: OptionSpec = OptionSpec {
+    name: "rank_by",
+    kind: OptionKind::Word(&["value", "end"]),
+    default: "\"value\"",
+    summary: "rank trials by their values at a rung, or by the ends that curves and parameters of those that went on foretell",
+};
+
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "asha",
     aliases: &[],
     summary: "successive halving without waiting: at each rung the best third (`reduction_factor`) goes on",
     version: 1,
-    options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR, BRACKETS, MODE],
+    options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR, RANK_BY, BRACKETS, MODE],
     build: |spec, budget| Asha::new(spec, budget).map(|asha| Box::new(asha) as Box<dyn Pruner>),
 };
 
@@ -83,6 +93,8 @@ enum Mode {
 /// - `mode = "stop"` (Ray Tune's and Syne Tune's stopping type): with n trials at the rung, a trial goes on if fewer than
 ///   `floor(n / eta)` are better, and always while n < eta. Equals share a rank, so a tie with the last one to go on
 ///   goes on too.
+/// - `rank_by = "end"`: where the curves and parameters of those that went on foretell ends better than values at the rung do
+///   ([`outlook`](crate::outlook::outlook)), trials are ranked by their foretold ends, the newest 400 of the rung; elsewhere nothing differs.
 /// - `mode = "promote"` (the paper's Algorithm 2): every trial pauses at its next rung. Whenever there is room, rungs are
 ///   searched from the top for one of the best `floor(n / eta)` that still waits there. Equals rank by number, so that
 ///   at any time exactly `floor(n / eta)` qualify (over time more are promoted, as better trials arrive after worse ones).
@@ -100,6 +112,7 @@ pub struct Asha {
     rungs: Vec<u64>,
     reduction_factor: u64,
     mode: Mode,
+    by_end: bool,
     /// Upper ends of the brackets' shares of `[0, 1)`.
     shares: Vec<f64>,
     /// Who is at the rungs: a memo, it can be made again at any time.
@@ -147,7 +160,15 @@ impl Asha {
             return Err(problem(spec, "min_resource", why));
         }
         let mode = if spec.word("mode", "stop") == "promote" { Mode::Promote } else { Mode::Stop };
-        Ok((Asha { rungs, reduction_factor, mode, shares: vec![1.0], standing: RefCell::default() }, max_resource))
+        let by_end = spec.word("rank_by", "value") == "end";
+        if by_end && mode == Mode::Promote {
+            return Err(problem(
+                spec,
+                "rank_by",
+                "ends are foretold from trials that went on, and with `mode = \"promote\"` all wait: leave out one of both".to_owned(),
+            ));
+        }
+        Ok((Asha { rungs, reduction_factor, mode, by_end, shares: vec![1.0], standing: RefCell::default() }, max_resource))
     }
 
     /// The bracket of `trial`. Multiples of the golden ratio, modulo 1, spread evenly at every length, so that the brackets
@@ -184,13 +205,23 @@ impl Asha {
         (before.is_none_or(|before| before < rung) && !judged).then_some(index)
     }
 
+    /// Its place by the end that is expected of it, where that says more than its value.
+    fn foreseen(&self, case: &Case<'_>, own: Score, index: usize, population: usize) -> Option<Place> {
+        if !self.by_end || self.survivors(population) == 0 || !own.loss().is_finite() {
+            return None;
+        }
+        let bracket = self.bracket(case.trial.number);
+        foreseen::place(case, &self.rungs, index, |trial| self.bracket(trial) == bracket)
+    }
+
     fn survivors(&self, population: usize) -> u64 {
         population as u64 / self.reduction_factor
     }
 
-    fn judge_for_good(&self, population: usize, rank: u64, step: u64) -> Verdict {
+    fn judge_for_good(&self, population: usize, rank: u64, step: u64, told_by: Option<usize>) -> Verdict {
         let survivors = self.survivors(population);
-        let place = format!("rank {rank} of {population} at step {step}");
+        let by = told_by.map_or(String::new(), |went_on| format!(", by the ends that {went_on} that went on foretell"));
+        let place = format!("rank {rank} of {population} at step {step}{by}");
         if survivors == 0 {
             let first = self.reduction_factor - 1;
             return Verdict::Continue(Some(Reason(format!("{place}; the first {first} go on"))));
@@ -219,7 +250,7 @@ impl Asha {
 
 impl Pruner for Asha {
     fn judge(&self, case: &Case<'_>) -> Verdict {
-        let Case { history, trial, step } = *case;
+        let Case { history, trial, step, .. } = *case;
         let Some(index) = self.reached(trial, step) else { return Verdict::GO_ON };
         let Some(own) = history.score_at(trial, step) else { return Verdict::GO_ON };
         if own.loss().is_nan() {
@@ -229,7 +260,10 @@ impl Pruner for Asha {
         let standing = |rung: &Rung| (rung.population(), rung.rank((own, TrialNumber(0))));
         let (population, rank) = self.at_rung(history, self.bracket(trial.number), index, standing).unwrap_or((1, 1));
         match self.mode {
-            Mode::Stop => self.judge_for_good(population, rank, step),
+            Mode::Stop => match self.foreseen(case, own, index, population) {
+                Some(place) => self.judge_for_good(place.population, place.rank, step, Some(place.went_on)),
+                None => self.judge_for_good(population, rank, step, None),
+            },
             Mode::Promote => {
                 let (rung, survivors) = (self.rungs[index], self.survivors(population));
                 Verdict::Pause(Reason(format!("rung {rung} reached with rank {rank} of {population}; the best {survivors} go on")))

@@ -9,6 +9,7 @@ use crate::metric::Direction;
 use crate::params::Params;
 use crate::samplers::conformance::trial_of;
 use crate::seed::SeedTree;
+use crate::space::Space;
 use crate::study::PolicySpec;
 use crate::trial::{Trial, TrialNumber, TrialState};
 use crate::verdict::Verdict;
@@ -155,7 +156,7 @@ impl Suite<'_> {
     fn verdict(&self, others: &[Trial], curve: &[(u64, f64)], step: u64) -> Result<Verdict, String> {
         let mut trials = others.to_vec();
         trials.push(trial(others.len() as u64, TrialState::Running, curve));
-        let case = Case { history: History::of(&trials, self.direction), trial: &trials[others.len()], step };
+        let case = Case { space: &Space::default(), history: History::of(&trials, self.direction), trial: &trials[others.len()], step };
         let verdict = self.pruner.judge(&case);
         if verdict != self.pruner.judge(&case) {
             return self.fails(format!("the same case at step {step} had two verdicts"));

@@ -83,7 +83,7 @@ impl Curve {
 
     /// The verdict on the forecast, where there is one.
     fn judge_forecast(&self, case: &Case<'_>) -> Verdict {
-        let Case { history, trial, step } = *case;
+        let Case { history, trial, step, .. } = *case;
         let finals = || history.trials().iter().filter_map(|other| history.final_score(other)).filter(|score| !score.loss().is_nan());
         let (Some(best), Some(own), true) = (finals().min(), history.score_at(trial, step), self.is_due(case)) else { return Verdict::GO_ON };
         let mut others = history.trials().iter().filter(|other| other.number != trial.number);
@@ -149,6 +149,7 @@ mod tests {
     use crate::params::Params;
     use crate::pruners::conformance;
     use crate::samplers::conformance::trial_of;
+    use crate::space::Space;
     use crate::trial::{Trial, TrialState};
 
     fn curve(options: &[(&str, serde_json::Value)], budget: u64) -> Curve {
@@ -170,7 +171,7 @@ mod tests {
 
     fn judge(curve: &Curve, trials: &[Trial], direction: Direction) -> Verdict {
         let trial = trials.last().unwrap();
-        curve.judge_forecast(&Case { history: History::of(trials, direction), trial, step: trial.last().unwrap().0 })
+        curve.judge_forecast(&Case { space: &Space::default(), history: History::of(trials, direction), trial, step: trial.last().unwrap().0 })
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Hyperband: ladders of successive halving side by side, from many short trials to few that run to their end.
 
 use super::PrunerEntry;
-use super::asha::{Asha, MAX_RESOURCE, MIN_RESOURCE, MODE, REDUCTION_FACTOR};
+use super::asha::{Asha, MAX_RESOURCE, MIN_RESOURCE, MODE, RANK_BY, REDUCTION_FACTOR};
 
 /// Hyperband (Li et al., *Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization*, JMLR 2018) on the
 /// ladders of [`Asha`], without its barriers: `floor(log_eta(R / r)) + 1` brackets, and of bracket s all trials begin at the
@@ -15,7 +15,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     aliases: &[],
     summary: "successive halving with every ladder at once, from many short trials to few full ones",
     version: 1,
-    options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, MODE],
+    options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RANK_BY, MODE],
     build: |spec, budget| Ok(Box::new(Asha::with_every_bracket(spec, budget)?)),
 };
 

@@ -21,6 +21,7 @@ mod tests {
     use crate::params::Params;
     use crate::pruners::{Case, Pruner};
     use crate::samplers::conformance::trial_of;
+    use crate::space::Space;
     use crate::trial::{Trial, TrialState};
     use crate::verdict::{Reason, Verdict};
 
@@ -36,7 +37,7 @@ mod tests {
         let number = trials.len() as u64;
         trials.push(Trial { curve: curve.to_vec(), ..trial_of(number, Params::new(), TrialState::Running, None) });
         let trial = trials.last().unwrap();
-        rule.judge(&Case { history: History::of(&trials, direction), trial, step: curve.last().unwrap().0 })
+        rule.judge(&Case { space: &Space::default(), history: History::of(&trials, direction), trial, step: curve.last().unwrap().0 })
     }
 
     fn with(key: &str, value: u64) -> PercentileRule {

@@ -61,7 +61,7 @@ impl PatientRule {
 
 impl Pruner for PatientRule {
     fn judge(&self, case: &Case<'_>) -> Verdict {
-        let Case { history, trial, step } = *case;
+        let Case { history, trial, step, .. } = *case;
         let reports = &trial.curve[..trial.curve.partition_point(|(at, _)| *at <= step)];
         let last = usize::try_from(self.patience).unwrap_or(usize::MAX).saturating_add(1);
         let Some(before) = reports.len().checked_sub(last).filter(|before| *before > 0) else { return Verdict::GO_ON };
@@ -99,6 +99,7 @@ mod tests {
     use crate::params::Params;
     use crate::pruners::conformance;
     use crate::samplers::conformance::trial_of;
+    use crate::space::Space;
     use crate::trial::{Trial, TrialState};
 
     fn judge(spec: &PolicySpec, others: &[f64], values: &[f64], direction: Direction) -> Verdict {
@@ -110,7 +111,7 @@ mod tests {
         let mut trials: Vec<Trial> = (0..).zip(others).map(constant).collect();
         trials.push(Trial { curve, ..trial_of(others.len() as u64, Params::new(), TrialState::Running, None) });
         let trial = trials.last().unwrap();
-        PatientRule::new(spec).judge(&Case { history: History::of(&trials, direction), trial, step: values.len() as u64 })
+        PatientRule::new(spec).judge(&Case { space: &Space::default(), history: History::of(&trials, direction), trial, step: values.len() as u64 })
     }
 
     fn patience(patience: u64) -> PolicySpec {

@@ -73,7 +73,7 @@ impl PercentileRule {
 
 impl Pruner for PercentileRule {
     fn judge(&self, case: &Case<'_>) -> Verdict {
-        let Case { history, trial, step } = *case;
+        let Case { history, trial, step, .. } = *case;
         let completed = || history.trials().iter().filter(|other| other.state == TrialState::Complete && other.number != trial.number);
         // Optuna judges nothing before the first completed trial, even with `n_startup_trials` at 0.
         if (completed().count() as u64) < self.startup_trials.max(1) || !self.interval.is_due(trial, step) {
@@ -131,6 +131,7 @@ mod tests {
     use crate::metric::Direction;
     use crate::params::Params;
     use crate::samplers::conformance::trial_of;
+    use crate::space::Space;
     use crate::trial::Trial;
 
     fn judge(percentile: f64, values: &[f64], own: f64, direction: Direction) -> Verdict {
@@ -138,7 +139,7 @@ mod tests {
         let mut trials: Vec<Trial> = (0..).zip(values).map(|(number, value)| trial(number, *value, TrialState::Complete)).collect();
         trials.push(trial(trials.len() as u64, own, TrialState::Running));
         let rule = PercentileRule::new(&ENTRY.defaults().with("percentile", percentile).with("n_startup_trials", 1));
-        rule.judge(&Case { history: History::of(&trials, direction), trial: trials.last().unwrap(), step: 1 })
+        rule.judge(&Case { space: &Space::default(), history: History::of(&trials, direction), trial: trials.last().unwrap(), step: 1 })
     }
 
     #[test]

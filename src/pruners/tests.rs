@@ -3,6 +3,7 @@
 use super::*;
 use crate::metric::Direction;
 use crate::samplers::conformance::trial_of;
+use crate::space::Space;
 use crate::trial::TrialState;
 
 fn curve_of(json: &serde_json::Value) -> Vec<(u64, f64)> {
@@ -32,7 +33,7 @@ fn decisions_about_fixed_curves_are_those_of_optuna() {
                 let mut trials = others.clone();
                 trials.push(Trial { curve: running[..=upto].to_vec(), ..trial });
                 let history = History::of(&trials, direction);
-                let verdict = built.judge(&Case { history, trial: trials.last().unwrap(), step: running[upto].0 });
+                let verdict = built.judge(&Case { space: &Space::default(), history, trial: trials.last().unwrap(), step: running[upto].0 });
                 let stops = matches!(verdict, Verdict::Stop(_));
                 assert_eq!(stops, expected == 1, "case {index}, {pruner}, step {}: {verdict:?}", running[upto].0);
                 compared += 1;

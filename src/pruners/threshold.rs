@@ -72,12 +72,13 @@ mod tests {
     use crate::metric::Direction;
     use crate::params::Params;
     use crate::samplers::conformance::trial_of;
+    use crate::space::Space;
     use crate::trial::{Trial, TrialState};
 
     fn judge(options: &[(&str, f64)], curve: &[(u64, f64)], direction: Direction) -> Verdict {
         let spec = options.iter().fold(ENTRY.defaults(), |spec, (key, value)| spec.with(key, *value)).with("n_warmup_steps", 2);
         let trials = [Trial { curve: curve.to_vec(), ..trial_of(0, Params::new(), TrialState::Running, None) }];
-        let case = Case { history: History::of(&trials, direction), trial: &trials[0], step: curve.last().unwrap().0 };
+        let case = Case { space: &Space::default(), history: History::of(&trials, direction), trial: &trials[0], step: curve.last().unwrap().0 };
         ThresholdRule::new(&spec).unwrap().judge(&case)
     }
 

@@ -50,7 +50,7 @@ impl WilcoxonRule {
 
 impl Pruner for WilcoxonRule {
     fn judge(&self, case: &Case<'_>) -> Verdict {
-        let Case { history, trial, step } = *case;
+        let Case { history, trial, step, .. } = *case;
         let others = history.trials().iter().filter(|other| other.number != trial.number);
         let best =
             others.filter_map(|other| history.final_score(other).map(|score| (score, other))).min_by_key(|(score, other)| (*score, other.number));
@@ -144,6 +144,7 @@ mod tests {
     use crate::metric::Direction;
     use crate::params::Params;
     use crate::samplers::conformance::trial_of;
+    use crate::space::Space;
     use crate::trial::TrialState;
 
     fn judge(best: &[f64], own: &[f64], direction: Direction) -> Verdict {
@@ -152,7 +153,7 @@ mod tests {
             Trial { curve: curve(best), ..trial_of(0, Params::new(), TrialState::Complete, Some(0.0)) },
             Trial { curve: curve(own), ..trial_of(1, Params::new(), TrialState::Running, None) },
         ];
-        let case = Case { history: History::of(&trials, direction), trial: &trials[1], step: own.len() as u64 };
+        let case = Case { space: &Space::default(), history: History::of(&trials, direction), trial: &trials[1], step: own.len() as u64 };
         WilcoxonRule::new(&ENTRY.defaults()).judge(&case)
     }
 

@@ -5,7 +5,6 @@ mod ends;
 mod fit;
 mod kernel;
 mod limit;
-mod matrix;
 mod process;
 mod search;
 mod warp;

@@ -122,7 +122,7 @@ proptest! {
             let ask = PromotionAsk { history };
             if let Event::Reported { trial, step, .. } = event {
                 let trial = &view.trials[trial.index()];
-                let verdict = asha.judge(&Case { history, trial, step });
+                let verdict = asha.judge(&Case { space: &Space::default(), history, trial, step });
                 let own = history.score_at(trial, step).unwrap();
                 if let (Some(index), false) = (asha.reached(trial, step), own.loss().is_nan()) {
                     let (population, rank) = standing(&asha, history, asha.bracket(trial.number), index, own);

@@ -6,6 +6,7 @@ use crate::params::Params;
 use crate::pruners::conformance;
 use crate::samplers::conformance::trial_of;
 use crate::seed::SeedTree;
+use crate::space::Space;
 use rand::RngExt as _;
 
 fn asha(options: &[(&str, serde_json::Value)], budget: u64) -> Asha {
@@ -50,7 +51,7 @@ fn run_one(asha: &Asha, trials: &mut [Trial], index: usize, budget: u64, loss: &
     for step in begin..=budget {
         let value = loss(index as u64, step);
         trials[index].curve.push((step, value));
-        let verdict = asha.judge(&Case { history: History::of(trials, Direction::Minimize), trial: &trials[index], step });
+        let verdict = asha.judge(&Case { space: &Space::default(), history: History::of(trials, Direction::Minimize), trial: &trials[index], step });
         let state = match verdict {
             Verdict::Continue(_) if step < budget => continue,
             Verdict::Continue(_) => TrialState::Complete,
@@ -89,7 +90,7 @@ fn stopping_follows_the_ranks_of_arrival() {
     let mut words = Vec::new();
     for (number, loss) in (0..).zip(losses) {
         trials.push(Trial { curve: vec![(1, loss)], ..trial_of(number, Params::new(), TrialState::Running, None) });
-        let case = Case { history: History::of(&trials, Direction::Minimize), trial: trials.last().unwrap(), step: 1 };
+        let case = Case { space: &Space::default(), history: History::of(&trials, Direction::Minimize), trial: trials.last().unwrap(), step: 1 };
         words.push(asha.judge(&case).to_owned());
     }
     let expected = ["continue", "continue", "continue", "stop", "continue", "stop", "continue", "stop", "continue", "continue"];
@@ -114,7 +115,10 @@ fn reports_between_rungs_and_past_the_last_decide_nothing() {
     let trial = Trial { curve: (1..=9).map(|step| (step, 1.0)).collect(), ..trial_of(0, Params::new(), TrialState::Running, None) };
     let trials = [trial];
     let judged: Vec<u64> = (1..=9)
-        .filter(|step| asha.judge(&Case { history: History::of(&trials, Direction::Minimize), trial: &trials[0], step: *step }) != Verdict::GO_ON)
+        .filter(|step| {
+            asha.judge(&Case { space: &Space::default(), history: History::of(&trials, Direction::Minimize), trial: &trials[0], step: *step })
+                != Verdict::GO_ON
+        })
         .collect();
     assert_eq!(judged, [1, 3]);
 }
@@ -125,7 +129,9 @@ fn a_report_that_skips_rungs_counts_at_each_and_is_judged_at_the_highest() {
     let mut trials: Vec<Trial> =
         (0..6).map(|number| Trial { curve: vec![(1, 0.0), (3, 0.5)], ..trial_of(number, Params::new(), TrialState::Failed, None) }).collect();
     trials.push(Trial { curve: vec![(4, 0.4)], ..trial_of(6, Params::new(), TrialState::Running, None) });
-    let judge = |trials: &[Trial]| asha.judge(&Case { history: History::of(trials, Direction::Minimize), trial: &trials[6], step: 4 });
+    let judge = |trials: &[Trial]| {
+        asha.judge(&Case { space: &Space::default(), history: History::of(trials, Direction::Minimize), trial: &trials[6], step: 4 })
+    };
     assert_eq!(judge(&trials), Verdict::Continue(Some(Reason("rank 1 of 7 at step 4; 2 go on".to_owned()))));
     trials[6].curve = vec![(4, 0.6)];
     assert_eq!(judge(&trials).word(), "stop");
@@ -137,7 +143,10 @@ fn a_rung_that_was_judged_is_not_judged_again_at_another_step() {
     let decision = crate::trial::Decision { step: 5, verdict: Verdict::Pause(Reason("rung 3".to_owned())) };
     let trial = Trial { curve: vec![(4, 0.1), (5, 0.1)], decisions: vec![decision], ..trial_of(0, Params::new(), TrialState::Running, None) };
     let trials = [trial];
-    assert_eq!(asha.judge(&Case { history: History::of(&trials, Direction::Minimize), trial: &trials[0], step: 4 }), Verdict::GO_ON);
+    assert_eq!(
+        asha.judge(&Case { space: &Space::default(), history: History::of(&trials, Direction::Minimize), trial: &trials[0], step: 4 }),
+        Verdict::GO_ON
+    );
 }
 
 /// The paper's bracket s = 0 of eta 3, r 1, R 9: 9 trials for 1 step, 3 for 3, 1 for 9.

@@ -1,7 +1,8 @@
 //! What a process learns from: finished trials with a loss each, those without one of their own included.
 
-use super::ends::{End, ends};
+use super::ends::{ends, stopped_at};
 use super::limit::Limit;
+use crate::outlook::End;
 use crate::samplers::Ask;
 use crate::samplers::cube::{Cube, Point};
 use crate::trial::{Trial, TrialState};
@@ -49,7 +50,7 @@ impl Data {
     /// The data of a history; of more than `MOST` trials the best and the newest.
     pub fn new(cube: &Cube, ask: &Ask<'_>) -> Data {
         let history = &ask.history;
-        let ends = ends(history);
+        let ends = ends(history, ask.space);
         let complete = || history.trials().iter().zip(&ends).filter(|(trial, _)| trial.state == TrialState::Complete).filter_map(|(_, end)| *end);
         let worst = complete().map(|end| end.loss).fold(f64::NEG_INFINITY, f64::max);
         let best = complete().map(|end| end.loss).fold(f64::INFINITY, f64::min);
@@ -62,6 +63,8 @@ impl Data {
                 TrialState::Complete => end.unwrap_or(at_worst),
                 // A failed trial is as bad as the worst: the search leaves where trials fail.
                 TrialState::Failed => at_worst,
+                // Of many only the newest are foretold.
+                _ if end.is_none() && stopped_at(history, trial).is_some() => continue,
                 // No stopped trial is taken to be better than what was measured.
                 _ if trial.rests() => end.map_or(at_worst, |end| End { loss: if best.is_finite() { end.loss.max(best) } else { end.loss }, ..end }),
                 _ => continue,

@@ -1,7 +1,7 @@
 //! Lengths, variance and noise of the process: the most likely ones given the data and a prior (MAP), by Rprop.
 
 use super::kernel::{Lengths, correlation, slope, square};
-use super::matrix::{Matrix, dot};
+use crate::matrix::{Matrix, dot};
 use crate::samplers::cube::Cube;
 
 /// Steps of the climb. It converges in 20 to 40.

@@ -1,7 +1,7 @@
 //! A Gaussian process given its data: mean and deviation anywhere, and the promise of a point.
 
 use super::kernel::{Lengths, correlation, slope, square};
-use super::matrix::{Matrix, dot};
+use crate::matrix::{Matrix, dot};
 use crate::samplers::cube::{AxisKind, Cube};
 use crate::samplers::normal::{LN_ROOT_TWO_PI, log_cdf, log_expected_improvement};
 
