@@ -59,9 +59,9 @@ pub(crate) struct Outlook {
 /// highest step that it shares with others, and what came first says less the less it agrees with what came after: a
 /// foretold end carries its variance.
 ///
-/// At each step there are two accounts of the ends, and the one is taken that errs less about those that went on, each left
-/// out in turn: by the value alone ([`Level`]), or by the value, what was gained over the last half of the way, and the parameters,
-/// their squares included, in a linear regression whose shrinkage follows from the data ([`Regression`]). Where curves cross late, slopes
+/// At each step there are three accounts of the ends, and the one is taken that errs least about those that went on, each left
+/// out in turn: by the value alone ([`Level`]); by the value and what was gained over the last half of the way; and by these and the
+/// parameters, their squares included, both in linear regressions whose shrinkage follows from the data ([`Regression`]). Where curves cross late, slopes
 /// and parameters say more than values (benches/search/README.md); freeze-thaw optimisation (Swersky, Snoek and Adams
 /// 2014) and its successors learn the same from a process over curves.
 pub(crate) fn outlook(history: &History<'_>, space: &Space, steps: &[u64]) -> Outlook {
@@ -137,26 +137,27 @@ fn foretell(columns: &Columns, rows: &[Row<'_>]) -> Foretold {
     let gains = clipped(rows.iter().map(|row| row.gain).collect());
     let known: Vec<f64> = went_on.iter().map(|row| gains[*row]).collect();
     let (centre, middle, spread) = (mean(&own), mean(&known), deviation(&known).max(f64::MIN_POSITIVE));
-    let features: Vec<Vec<f64>> = rows
-        .iter()
-        .zip(values.iter().zip(&gains))
-        .map(|(row, (value, gain))| {
-            let curve = [(value - centre) / scale, ((gain - middle) / spread).clamp(-3.0, 3.0)];
-            curve.into_iter().chain(columns.encode(&row.trial.params)).collect()
-        })
-        .collect();
+    let curve = |row: usize| [(values[row] - centre) / scale, ((gains[row] - middle) / spread).clamp(-3.0, 3.0)];
+    let with = |params: bool, row: usize| -> Vec<f64> {
+        curve(row).into_iter().chain(if params { columns.encode(&rows[row].trial.params) } else { Vec::new() }).collect()
+    };
     let targets: Vec<f64> = own.iter().zip(&ends).map(|(value, end)| (end - value) / scale).collect();
-    let learned: Vec<&[f64]> = went_on.iter().map(|row| features[*row].as_slice()).collect();
-    let Some(regression) = Regression::learned(&learned, &targets) else { return foretold };
-    let error = scale * scale * mean_square(&regression.left_out);
-    if error.is_finite() && error < mean_square(&level.left_out) {
-        foretold.is_learned = true;
-        let end = |((row, value), features): ((&Row<'_>, &f64), &Vec<f64>)| {
-            let (change, variance) = regression.expect(features);
-            // What lies beyond those that are told apart stays as far behind.
-            End { loss: value + scale * change + (row.value - value), variance: scale * scale * variance + doubt }
-        };
-        foretold.ends = rows.iter().zip(&values).zip(&features).map(end).collect();
+    let mut least = mean_square(&level.left_out);
+    for params in [false, true] {
+        let features: Vec<Vec<f64>> = (0..rows.len()).map(|row| with(params, row)).collect();
+        let learned: Vec<&[f64]> = went_on.iter().map(|row| features[*row].as_slice()).collect();
+        let Some(regression) = Regression::learned(&learned, &targets) else { continue };
+        let error = scale * scale * mean_square(&regression.left_out);
+        if error.is_finite() && error < least {
+            least = error;
+            foretold.is_learned = true;
+            let end = |((row, value), features): ((&Row<'_>, &f64), &Vec<f64>)| {
+                let (change, variance) = regression.expect(features);
+                // What lies beyond those that are told apart stays as far behind.
+                End { loss: value + scale * change + (row.value - value), variance: scale * scale * variance + doubt }
+            };
+            foretold.ends = rows.iter().zip(&values).zip(&features).map(end).collect();
+        }
     }
     foretold
 }

@@ -126,7 +126,7 @@ mod tests {
             assert!((weight - expected).abs() < 0.02, "{:?}", regression.weights);
         }
         let (value, variance) = regression.expect(&[0.25, 0.25, 0.0, 0.0]);
-        assert!((value - 3.25).abs() < 0.02 && variance < 0.001, "{value} {variance}");
+        assert!((value - 3.25).abs() < 0.02 && variance < 0.01, "{value} {variance}");
     }
 
     /// Each row really left out, at the same shrinkage and noise.

@@ -15,8 +15,9 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "auto",
     aliases: &[],
     summary: "chooses a sampler by the space, the budget and the trials so far; each trial says which one drew it",
-    // 2: every fourth trial of a flat space is `gp`'s that learns from stopped trials from the first ones on.
-    version: 2,
+    // 3: every fourth trial of a flat space is `gp`'s that learns from stopped trials from the first ones on, their curves and
+    // parameters included.
+    version: 3,
     options: &[],
     build: |_, space| Ok(Box::new(Auto::new(space))),
 };

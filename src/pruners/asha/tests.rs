@@ -75,6 +75,8 @@ fn every_mode_holds_the_contract() {
         ENTRY.defaults().with("mode", "promote"),
         ENTRY.defaults().with("brackets", 3),
         ENTRY.defaults().with("brackets", 2).with("mode", "promote").with("reduction_factor", 2),
+        ENTRY.defaults().with("rank_by", "end"),
+        ENTRY.defaults().with("rank_by", "end").with("brackets", 2),
         ENTRY.defaults().with("rung_factor", 2).with("reduction_factor", 4),
     ] {
         assert_eq!(conformance::check(&ENTRY, &spec), Ok(()));
@@ -259,4 +261,48 @@ fn numbers_that_leave_no_rung_are_refused_if_they_are_the_users_own() {
     assert!(problem.to_string().contains("not below a full trial's `10`"), "{problem}");
     assert!(Asha::new(&ENTRY.defaults().with("brackets", 4), Some(27)).is_err());
     assert!(Asha::new(&ENTRY.defaults(), None).unwrap().milestones(None).at.len() == 41);
+}
+
+/// Values at the first rung are noise; ends follow the parameter.
+#[test]
+fn trials_are_ranked_by_the_ends_that_others_foretell() {
+    use crate::samplers::conformance::dimension;
+    use crate::space::{Distribution, Scale};
+    let space = Space::new(vec![dimension("x", Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(), &[])]).unwrap();
+    let trial = |number: u64, place: f64, curve: Vec<(u64, f64)>, state: TrialState| {
+        let mut params = Params::new();
+        params.insert("x", place);
+        let value = curve.iter().find(|(step, _)| *step == 9).map(|(_, value)| *value);
+        Trial { curve, ..trial_of(number, params, state, value) }
+    };
+    let noise = |number: u64| (number as f64 * 0.755).fract();
+    let mut trials: Vec<Trial> = (0..40)
+        .map(|number| {
+            let place = (number as f64 * 0.618).fract();
+            let (first, end) = ((1, 2.0 + noise(number)), (9, place));
+            if number % 2 == 0 {
+                trial(number, place, vec![first, end], TrialState::Complete)
+            } else {
+                trial(number, place, vec![first], TrialState::Pruned)
+            }
+        })
+        .collect();
+    let mut word = |rule: &Asha, place: f64, value: f64| {
+        trials.truncate(40);
+        trials.push(trial(40, place, vec![(1, value)], TrialState::Running));
+        let case = Case { space: &space, history: History::of(&trials, Direction::Minimize), trial: &trials[40], step: 1 };
+        rule.judge(&case).to_owned()
+    };
+    let (by_end, by_value) = (asha(&[("rank_by", "end".into())], 9), asha(&[], 9));
+    assert_eq!([word(&by_value, 0.05, 2.7).word(), word(&by_value, 0.95, 2.1).word()], ["stop", "continue"]);
+    assert_eq!([word(&by_end, 0.05, 2.7).word(), word(&by_end, 0.95, 2.1).word()], ["continue", "stop"]);
+    let reason = word(&by_end, 0.05, 2.7).reason().unwrap().0.clone();
+    assert!(reason.ends_with("of 41 at step 1, by the ends that 20 that went on foretell; 13 go on"), "{reason}");
+    assert!(matches!(word(&by_end, 0.05, f64::INFINITY).word(), "stop"), "a loss that is no number is ranked by itself");
+}
+
+#[test]
+fn ends_cannot_be_foretold_where_all_trials_wait() {
+    let problem = Asha::new(&ENTRY.defaults().with("rank_by", "end").with("mode", "promote"), Some(9)).unwrap_err();
+    assert!(problem.to_string().contains("leave out one of both"), "{problem}");
 }
