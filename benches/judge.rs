@@ -16,7 +16,7 @@ use hpsearch::metric::{Direction, Metrics};
 use hpsearch::params::Params;
 use hpsearch::pruners::{self, Case, PromotionAsk};
 use hpsearch::seed::SeedTree;
-use hpsearch::space::Space;
+use hpsearch::space::{Dimension, Distribution, Scale, Space};
 use hpsearch::study::{PolicySpec, Program, StudySpec};
 use hpsearch::time::Timestamp;
 use hpsearch::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
@@ -25,8 +25,22 @@ use hpsearch::view::StudyView;
 const LENGTHS: [u64; 3] = [100, 1_000, 20_000];
 const END: u64 = 81;
 
+const PARAMETERS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+fn space() -> Space {
+    let axis = |name: &str| Dimension {
+        name: name.to_owned(),
+        distribution: Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(),
+        prior: None,
+        when: None,
+    };
+    Space::new(PARAMETERS.map(axis).into()).unwrap()
+}
+
 fn create(view: &mut StudyView, number: u64) {
-    view.apply(Timestamp(0), &Event::TrialCreated { trial: TrialNumber(number), params: Params::new(), origin: Origin::Asked });
+    let mut params = Params::new();
+    PARAMETERS.iter().zip([0.618, 0.755, 0.569, 0.347, 0.819, 0.430]).for_each(|(name, by)| params.insert(*name, (number as f64 * by).fract()));
+    view.apply(Timestamp(0), &Event::TrialCreated { trial: TrialNumber(number), params, origin: Origin::Asked });
 }
 
 fn report(view: &mut StudyView, number: u64, step: u64, value: f64) {
@@ -36,7 +50,7 @@ fn report(view: &mut StudyView, number: u64, step: u64, value: f64) {
 
 /// Trials of which two in three were stopped at each rung, one more that runs.
 fn study(length: u64) -> StudyView {
-    let mut view = StudyView::new(&StudySpec::new("s", "loss", Direction::Minimize, Space::new(Vec::new()).unwrap(), Program::Inline));
+    let mut view = StudyView::new(&StudySpec::new("s", "loss", Direction::Minimize, space(), Program::Inline));
     for number in 0..length {
         create(&mut view, number);
         let value = (number as f64 * 0.618_033_988_749).fract();
@@ -54,6 +68,7 @@ fn judge(criterion: &mut Criterion) {
     let with_end = |name: &str| PolicySpec::named(name).with("max_resource", END);
     let specs = [
         ("asha", with_end("asha")),
+        ("asha-end", with_end("asha").with("rank_by", "end")),
         ("asha-promote", with_end("asha").with("mode", "promote")),
         ("hyperband", with_end("hyperband")),
         ("curve", with_end("curve")),
@@ -63,7 +78,7 @@ fn judge(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(format!("judge/{name}"));
         group.warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(2)).sample_size(20);
         for length in LENGTHS {
-            let (mut view, mut turn) = (study(length), 0_u64);
+            let (mut view, space, mut turn) = (study(length), space(), 0_u64);
             let pruner = (pruners::find(&spec.name).unwrap().build)(&spec, Some(END)).unwrap();
             let trial = TrialNumber(length);
             // Where a forecast is made too.
@@ -73,7 +88,7 @@ fn judge(criterion: &mut Criterion) {
                     turn += 1;
                     report(&mut view, length, step, 0.4 + (turn as f64 * 0.755).fract());
                     let history = History::new(&view);
-                    let verdict = pruner.judge(&Case { space: &spec.space, history, trial: view.trial(trial).unwrap(), step });
+                    let verdict = pruner.judge(&Case { space: &space, history, trial: view.trial(trial).unwrap(), step });
                     let promotion = pruner.promote(&PromotionAsk { history }, &mut SeedTree::new(0).stream("pruner"));
                     black_box((verdict, promotion))
                 });
