@@ -45,7 +45,7 @@
 //! | 1 policies | [`policy`] | tables of samplers and pruners: names, options, "did you mean" |
 //! | | [`samplers`], [`pruners`] | who proposes points; who stops trials |
 //! | | [`arguments`] | the trainer's arguments and their checks, known to binaries that cannot train |
-//! | | `outlook` (with `matrix`) | where trials would end, foretold from those that went on |
+//! | | [`outlook`], [`matrix`] | where trials would end, foretold from those that went on; the algebra for it and for processes |
 //! | | [`footprint`] | how much memory a trial takes, learned from those that ended |
 //! | | [`importance`] | which parameters matter: PED-ANOVA and fANOVA |
 //! | | [`config`] | `study.toml` to a resolved study, or everything that is wrong with it |
@@ -187,10 +187,10 @@ pub mod history;
 pub mod importance;
 pub mod library;
 pub mod lineage;
-pub(crate) mod matrix;
+pub mod matrix;
 pub mod metric;
 pub mod monitor;
-pub(crate) mod outlook;
+pub mod outlook;
 pub mod params;
 pub mod paths;
 pub mod policy;

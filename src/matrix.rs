@@ -2,7 +2,7 @@
 
 /// A square matrix whose rows lie one after the other; of a triangular one the upper part is unused.
 #[derive(Clone, Debug)]
-pub(crate) struct Matrix {
+pub struct Matrix {
     size: usize,
     cells: Vec<f64>,
 }
@@ -92,7 +92,7 @@ impl Matrix {
 }
 
 /// The scalar product, in four sums that the processor adds side by side.
-pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 4];
     let (whole_a, whole_b) = (a.chunks_exact(4), b.chunks_exact(4));
     let rest: f64 = whole_a.remainder().iter().zip(whole_b.remainder()).map(|(a, b)| a * b).sum();

@@ -23,7 +23,7 @@ const MOST_LEVERAGE: f64 = 0.95;
 
 /// What is expected of a trial's end.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct End {
+pub struct End {
     /// The loss.
     pub loss: f64,
     /// Its variance: 0 where it was measured.
@@ -32,7 +32,7 @@ pub(crate) struct End {
 
 /// What is known at one step.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Foretold {
+pub struct Foretold {
     /// The trials that came here, by index in the history, oldest first.
     pub trials: Vec<usize>,
     /// The end that each was expected to have, told by what was known of it here.
@@ -45,7 +45,7 @@ pub(crate) struct Foretold {
 
 /// The ends of a study's trials as some steps foretell them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outlook {
+pub struct Outlook {
     /// By step.
     pub at: Vec<Foretold>,
     /// By trial: measured, or foretold at the last step to which it came.
@@ -60,11 +60,11 @@ pub(crate) struct Outlook {
 /// foretold end carries its variance.
 ///
 /// At each step there are three accounts of the ends, and the one is taken that errs least about those that went on, each left
-/// out in turn: by the value alone ([`Level`]); by the value and what was gained over the last half of the way; and by these and the
-/// parameters, their squares included, both in linear regressions whose shrinkage follows from the data ([`Regression`]). Where curves cross late, slopes
+/// out in turn: by the value alone; by the value and what was gained over the last half of the way; and by these and the
+/// parameters, their squares included, both in linear regressions whose shrinkage follows from the data. Where curves cross late, slopes
 /// and parameters say more than values (benches/search/README.md); freeze-thaw optimisation (Swersky, Snoek and Adams
 /// 2014) and its successors learn the same from a process over curves.
-pub(crate) fn outlook(history: &History<'_>, space: &Space, steps: &[u64]) -> Outlook {
+pub fn outlook(history: &History<'_>, space: &Space, steps: &[u64]) -> Outlook {
     let trials = history.trials();
     let mut ends: Vec<Option<End>> = trials.iter().map(|trial| measured(history, trial)).collect();
     let columns = Columns::of(space);

@@ -94,7 +94,7 @@ enum Mode {
 ///   `floor(n / eta)` are better, and always while n < eta. Equals share a rank, so a tie with the last one to go on
 ///   goes on too.
 /// - `rank_by = "end"`: where the curves and parameters of those that went on foretell ends better than values at the rung do
-///   ([`outlook`](crate::outlook::outlook)), trials are ranked by their foretold ends, the newest 400 of the rung; elsewhere nothing differs.
+///   ([`outlook`](crate::outlook)), trials are ranked by their foretold ends, the newest 400 of the rung; elsewhere nothing differs.
 /// - `mode = "promote"` (the paper's Algorithm 2): every trial pauses at its next rung. Whenever there is room, rungs are
 ///   searched from the top for one of the best `floor(n / eta)` that still waits there. Equals rank by number, so that
 ///   at any time exactly `floor(n / eta)` qualify (over time more are promoted, as better trials arrive after worse ones).
