@@ -10,8 +10,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use hpsearch::arguments::{DataArguments, TrainerArguments};
-use hpsearch::trainer::{Clock, Host, HostError, HostVerdict, Job, Milestones, Objective, Start, prepare, train, tune_allocator};
+use hpsearch::trainer::{AlignedHeap, Clock, Host, HostError, HostVerdict, Job, Milestones, Objective, Start, prepare, train, tune_allocator};
 use serde_json::{Value, json};
+
+/// That of the program.
+#[global_allocator]
+static HEAP: AlignedHeap = AlignedHeap;
 
 /// A runner that reads the clock when it hears of steps.
 struct Stopwatch {

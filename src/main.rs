@@ -2,6 +2,11 @@
 
 use std::process::ExitCode;
 
+/// Trials of the built-in trainer run in processes of this program.
+#[cfg(feature = "train")]
+#[global_allocator]
+static HEAP: hpsearch::trainer::AlignedHeap = hpsearch::trainer::AlignedHeap;
+
 fn main() -> ExitCode {
     hpsearch::cli::main()
 }

@@ -24,6 +24,7 @@ mod findings;
 mod fused;
 mod generation;
 mod gradients;
+mod heap;
 #[cfg(feature = "hub")]
 mod hub;
 mod labelled;
@@ -62,11 +63,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::arguments::{RowsAtOnce, TrainerArguments};
 
-pub use device::{available_devices, check_device, give_memory_back, keep_kernels, tune_allocator};
+pub use device::{available_devices, check_device, keep_kernels};
 pub use error::{DataProblem, TrainerError};
 pub use evaluation::evaluate;
 pub use findings::{Finding, Severity};
 pub use generation::{Generated, Sampling, generate};
+pub use heap::{AlignedHeap, give_memory_back, tune_allocator};
 pub use pace::Ticker;
 pub use prediction::{Prediction, ScoredLabel, predict};
 pub use preparation::prepare;

@@ -96,36 +96,6 @@ fn cuda(_: usize) -> Option<Device> {
     None
 }
 
-/// Keeps freed memory in the process instead of returning it at every step, which saves 13 to 31 % of training time on the CPU, and asks for
-/// pages of two megabytes, which saves 5 % of what is left: translating addresses is dear in virtual machines.
-///
-/// To be called first thing in a training process, before other threads exist. Does nothing where the C library is not glibc.
-pub fn tune_allocator() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    #[expect(unsafe_code, reason = "`mallopt` has no safe wrapper; it only stores these three numbers in the allocator's parameters")]
-    // SAFETY: `mallopt` takes plain integers and touches no memory of ours; glibc locks the arena while it sets them.
-    unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 30);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
-        // The heap grows by a gigabyte of addresses, which cost nothing until they are used, so that one piece of advice is enough for it.
-        libc::mallopt(libc::M_TOP_PAD, 1 << 30);
-        advise_huge_pages();
-        libc::mallopt(libc::M_TOP_PAD, 64 << 20);
-    }
-}
-
-/// Gives memory that nothing uses back to the system: what a large trial had is not to be held through small ones that follow it.
-///
-/// Where the C library is not glibc, that is up to it.
-pub fn give_memory_back() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    #[expect(unsafe_code, reason = "`malloc_trim` has no safe wrapper; it only returns free pages to the system")]
-    // SAFETY: it takes a plain number, and glibc locks each arena while it looks for free pages.
-    unsafe {
-        libc::malloc_trim(0);
-    }
-}
-
 /// Keeps compiled kernels, and which of them are fastest, in a directory: for all processes that are told the same, and from one run to the
 /// next. To be called before anything is computed; what a `cubecl.toml` above the working directory says about anything else stays.
 ///
@@ -143,26 +113,6 @@ pub fn keep_kernels(directory: &std::path::Path) {
     }
     #[cfg(not(feature = "cuda"))]
     let _ = directory;
-}
-
-/// Makes the heap grow, and asks that what it has got consist of huge pages where the system gives these on request (`madvise`).
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[expect(unsafe_code, reason = "the heap's place is the C library's to tell")]
-fn advise_huge_pages() {
-    const PAGE: usize = 2 << 20;
-    // More than is left of the heap, so that it has to grow, and less than what would be mapped elsewhere.
-    const MORE: usize = 64 << 20;
-    // SAFETY: memory is asked for and given back unused; `sbrk(0)` only tells where the heap ends; advice on pages of the heap changes neither
-    // their contents nor who may use them.
-    unsafe {
-        let begin = libc::malloc(MORE) as usize;
-        libc::free(begin as *mut libc::c_void);
-        let (begin, end) = (begin.next_multiple_of(PAGE), libc::sbrk(0) as usize);
-        // Where the heap could not grow, the memory came from elsewhere, and all stays as it is.
-        if begin > PAGE && begin + MORE < end {
-            libc::madvise(begin as *mut libc::c_void, (end - begin) / PAGE * PAGE, libc::MADV_HUGEPAGE);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Self-attention on queries, keys and values as linear maps leave them: texts of any lengths one after another, no copies of heads, no
 //! padding, no mask.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::dropout::{Mask, counter};
 use super::lanes::{exp, greatest, sum, vectorised};
-use super::products::{Landing, Place, product};
+use super::products::{Landing, Place, product, product_in_room};
 use super::{Operation, Purpose, Slope};
 
 /// Of `[tokens, (heads + 2 groups) size]`, each row a token's queries, keys and values, the values mixed: `[tokens, heads size]`.
@@ -65,6 +66,8 @@ struct Head {
     key: Place,
     value: Place,
     output: Place,
+    /// Whether no other head of queries before it has the same keys and values.
+    leads: bool,
     /// Its probabilities within those of all heads.
     square: Range<usize>,
     /// The place of its first probability in the mask.
@@ -100,7 +103,7 @@ impl Attention {
         });
         starts.enumerate().flat_map(move |(text, ((token, share), length))| {
             (0..self.heads).map(move |head| {
-                let group = head / (self.heads / self.groups);
+                let (group, leads) = (head / (self.heads / self.groups), head % (self.heads / self.groups) == 0);
                 let part = |column: usize| Place::new(token * columns + column * size, columns);
                 Head {
                     length,
@@ -108,6 +111,7 @@ impl Attention {
                     key: part(self.heads + group),
                     value: part(self.heads + self.groups + group),
                     output: Place::new(token * width + head * size, width),
+                    leads,
                     square: share + head * length * length..share + (head + 1) * length * length,
                     first: (text * self.heads + head) * longest * longest,
                 }
@@ -115,7 +119,7 @@ impl Attention {
         })
     }
 
-    fn blocks(&self, head: &Head) -> impl Iterator<Item = Block> + use<> {
+    fn blocks(&self, head: &Head) -> impl DoubleEndedIterator<Item = Block> + use<> {
         let (length, sight, first, longest) = (head.length, self.sight, head.first, self.longest);
         let step = if sight == Sight::Back { BLOCK } else { length.max(1) };
         (0..length).step_by(step).map(move |start| {
@@ -139,14 +143,17 @@ impl Attention {
 }
 
 impl Operation<1> for Attention {
-    /// The probabilities before dropout.
+    /// The probabilities before dropout, those that are dropped with their signs turned.
     type Kept = Vec<f32>;
 
+    #[expect(unsafe_code, reason = "room is not filled with zeros first, which would be one more pass over memory")]
     fn forward(&self, [input]: [&[f32]; 1], purpose: Purpose) -> (Vec<f32>, Vec<f32>) {
         let (size, scale, square) = (self.size, self.scale(), self.longest.pow(2));
-        let mut output = vec![0.0; input.len() / self.columns() * self.heads * size];
-        let mut kept = vec![0.0; if purpose == Purpose::Gradient { self.shares() } else { 0 }];
-        let (mut scores, mut room) = (vec![0.0; square], vec![0.0; square]);
+        let count = input.len() / self.columns() * self.heads * size;
+        let mut output = Vec::with_capacity(count);
+        let output_room = &mut output.spare_capacity_mut()[..count];
+        let kept = if purpose == Purpose::Gradient { self.shares() } else { 0 };
+        let (mut kept, mut scores, mut room) = (self.share_room(kept), self.share_room(square), vec![0.0; square]);
         for head in self.each() {
             let length = head.length;
             let shares = kept.get_mut(head.square.clone()).unwrap_or(&mut scores);
@@ -154,87 +161,160 @@ impl Operation<1> for Attention {
                 let Block { start, rows, seen, .. } = block;
                 let place = Place::new(start * length, length);
                 let (query, key) = (head.query.below(start), head.key.transposed());
-                product([rows, size, seen], (shares, place), (input, query), (input, key), scale, Landing::Replace);
-                let shares = &mut shares[start * length..(start + rows) * length];
-                softmax(shares, &block);
-                let mixed: &[f32] = match self.dropout {
-                    Some(mask) => {
-                        drop_some(shares, &mut room, &block, mask);
-                        &room
-                    }
-                    None => &*shares,
-                };
                 let values = (input, head.value);
-                product([rows, seen, size], (&mut output, head.output.below(start)), (mixed, Place::dense(length)), values, 1.0, Landing::Replace);
+                // SAFETY: nothing is added to. Scores are written wherever a block sees all keys; elsewhere the room was filled.
+                unsafe {
+                    product_in_room([rows, size, seen], (shares, place), (input, query), (input, key), scale, Landing::Replace);
+                    let shares = shares[start * length..(start + rows) * length].assume_init_mut();
+                    let mixed = match self.dropout {
+                        Some(mask) => {
+                            dropped_softmax(shares, &mut room, &block, mask);
+                            &room
+                        }
+                        None => {
+                            softmax(shares, &block);
+                            &*shares
+                        }
+                    };
+                    let mixed = (mixed, Place::dense(length));
+                    product_in_room([rows, seen, size], (output_room, head.output.below(start)), mixed, values, 1.0, Landing::Replace);
+                }
             }
         }
-        (output, kept)
+        // SAFETY: every head's columns of every token have been written, and every head's probabilities, or the room was filled.
+        unsafe {
+            output.set_len(count);
+            (output, initialised(kept))
+        }
     }
 
+    #[expect(unsafe_code, reason = "room is not filled with zeros first, which would be one more pass over memory")]
     fn backward(&self, [input]: [&[f32]; 1], kept: Vec<f32>, gradient: &[f32], _: [bool; 1]) -> [Slope; 1] {
         let (size, scale, square) = (self.size, self.scale(), self.longest.pow(2));
-        let mut dinput = vec![0.0; input.len()];
+        let mut dinput = Vec::with_capacity(input.len());
+        let to = &mut dinput.spare_capacity_mut()[..input.len()];
         let (mut dshares, mut room) = (vec![0.0; square], vec![0.0; square]);
         for head in self.each() {
             let shares = &kept[head.square.clone()];
             let whole = Place::dense(head.length);
-            for block in self.blocks(&head) {
+            // The last block sees all keys: it comes first, and the others add to what it wrote.
+            for block in self.blocks(&head).rev() {
                 let Block { start, rows, seen, length, .. } = block;
                 let shares = &shares[start * length..(start + rows) * length];
+                let landing = if head.leads && start + rows == length { Landing::Replace } else { Landing::Add };
                 let mixed: &[f32] = match self.dropout {
                     Some(mask) => {
-                        drop_some(shares, &mut room, &block, mask);
+                        drop_again(shares, &mut room, &block, mask);
                         &room
                     }
                     None => shares,
                 };
-                let (douter, query) = (head.output.below(start), head.query.below(start));
-                product([seen, rows, size], (&mut dinput, head.value), (mixed, whole.transposed()), (gradient, douter), 1.0, Landing::Add);
-                product([rows, size, seen], (&mut dshares, whole), (gradient, douter), (input, head.value.transposed()), 1.0, Landing::Replace);
-                match self.dropout {
-                    Some(mask) => dropped_softmax_gradient(shares, &mut dshares, &block, mask),
-                    None => softmax_gradient(shares, &mut dshares, &block),
+                let (douter, query) = ((gradient, head.output.below(start)), (input, head.query.below(start)));
+                product([rows, size, seen], (&mut dshares, whole), douter, (input, head.value.transposed()), 1.0, Landing::Replace);
+                // SAFETY: what is added to has been written by the first block of the group's first head.
+                unsafe {
+                    product_in_room([seen, rows, size], (to, head.value), (mixed, whole.transposed()), douter, 1.0, landing);
+                    match self.dropout {
+                        Some(mask) => dropped_softmax_gradient(shares, &mut dshares, &block, mask),
+                        None => softmax_gradient(shares, &mut dshares, &block),
+                    }
+                    let key = (input, head.key);
+                    product_in_room([rows, seen, size], (to, head.query.below(start)), (&dshares, whole), key, scale, Landing::Replace);
+                    product_in_room([seen, rows, size], (to, head.key), (&dshares, whole.transposed()), query, scale, landing);
                 }
-                product([rows, seen, size], (&mut dinput, query), (&dshares, whole), (input, head.key), scale, Landing::Replace);
-                product([seen, rows, size], (&mut dinput, head.key), (&dshares, whole.transposed()), (input, query), scale, Landing::Add);
             }
         }
+        // SAFETY: the columns of every head, and of every group by its first head, have been written for every token.
+        unsafe { dinput.set_len(input.len()) };
         [Slope::New(dinput)]
     }
+}
+
+impl Attention {
+    /// Room for `count` probabilities, filled where blocks do not see all keys.
+    #[expect(unsafe_code, reason = "as room it may stay as it is")]
+    fn share_room(&self, count: usize) -> Vec<MaybeUninit<f32>> {
+        if self.sight == Sight::Back {
+            return vec![MaybeUninit::new(0.0); count];
+        }
+        let mut room = Vec::with_capacity(count);
+        // SAFETY: such numbers need not be initialised.
+        unsafe { room.set_len(count) };
+        room
+    }
+}
+
+/// # Safety
+/// All numbers have been written.
+#[expect(unsafe_code, reason = "the compiler cannot see what has been written")]
+unsafe fn initialised(numbers: Vec<MaybeUninit<f32>>) -> Vec<f32> {
+    let mut numbers = std::mem::ManuallyDrop::new(numbers);
+    // SAFETY: a number that may not be initialised lies in memory as one that is.
+    unsafe { Vec::from_raw_parts(numbers.as_mut_ptr().cast(), numbers.len(), numbers.capacity()) }
+}
+
+/// What a query sees of its scores becomes exponentials, the rest of `scores` 0; with what divides the former by their sum.
+#[inline(always)]
+fn exponentials(scores: &mut [f32], range: Range<usize>) -> (&mut [f32], f32) {
+    let (before, rest) = scores.split_at_mut(range.start);
+    let (seen, after) = rest.split_at_mut(range.len());
+    before.fill(0.0);
+    after.fill(0.0);
+    let top = greatest(seen);
+    for score in seen.iter_mut() {
+        *score = exp(*score - top);
+    }
+    let inverse = 1.0 / sum(seen, seen, |number, _| number);
+    (seen, inverse)
 }
 
 vectorised! {
     /// Each row becomes the softmax of what its query sees; the rest of what the block sees becomes 0.
     fn softmax(scores: &mut [f32], block: &Block) {
         for (row, scores) in scores.chunks_exact_mut(block.length).enumerate() {
-            let range = block.sight.range(block.start + row, block.seen);
-            let (before, rest) = scores[..block.seen].split_at_mut(range.start);
-            let (seen, after) = rest.split_at_mut(range.len());
-            let top = greatest(seen);
-            for score in seen.iter_mut() {
-                *score = exp(*score - top);
-            }
-            let inverse = 1.0 / sum(seen, seen, |number, _| number);
-            for score in seen.iter_mut() {
+            let (seen, inverse) = exponentials(&mut scores[..block.seen], block.sight.range(block.start + row, block.seen));
+            for score in seen {
                 *score *= inverse;
             }
-            before.fill(0.0);
-            after.fill(0.0);
         }
     }
 }
 
 vectorised! {
-    /// Probabilities with dropout, in `room`.
-    fn drop_some(shares: &[f32], room: &mut [f32], block: &Block, mask: Mask) {
+    /// The same, with what dropout leaves of it in `room`; in place the probabilities that are dropped have their signs turned.
+    fn dropped_softmax(scores: &mut [f32], room: &mut [f32], block: &Block, mask: Mask) {
         let (first, apart) = block.mask;
-        for (row, (shares, room)) in shares.chunks_exact(block.length).zip(room.chunks_exact_mut(block.length)).enumerate() {
-            let first = counter(first + row * apart);
-            for (column, (room, share)) in room[..block.seen].iter_mut().zip(shares).enumerate() {
-                *room = share * mask.factor(first.wrapping_add(counter(column)));
+        for (row, (scores, room)) in scores.chunks_exact_mut(block.length).zip(room.chunks_exact_mut(block.length)).enumerate() {
+            let range = block.sight.range(block.start + row, block.seen);
+            let first = counter(first + row * apart + range.start);
+            room[..range.start].fill(0.0);
+            room[range.end..block.seen].fill(0.0);
+            let room = &mut room[range.clone()];
+            let (seen, inverse) = exponentials(&mut scores[..block.seen], range);
+            for (column, (score, room)) in seen.iter_mut().zip(room).enumerate() {
+                let (share, factor) = (*score * inverse, mask.factor(first.wrapping_add(counter(column))));
+                *room = share * factor;
+                *score = if factor > 0.0 { share } else { -share };
             }
         }
     }
+}
+
+vectorised! {
+    /// What dropout has left of probabilities, in `room`.
+    fn drop_again(shares: &[f32], room: &mut [f32], block: &Block, mask: Mask) {
+        for (shares, room) in shares.chunks_exact(block.length).zip(room.chunks_exact_mut(block.length)) {
+            for (room, share) in room[..block.seen].iter_mut().zip(shares) {
+                *room = share * left(*share, mask);
+            }
+        }
+    }
+}
+
+/// What a kept probability was multiplied with: its sign tells.
+#[inline(always)]
+fn left(share: f32, mask: Mask) -> f32 {
+    if share < 0.0 { 0.0 } else { mask.kept }
 }
 
 vectorised! {
@@ -253,16 +333,11 @@ vectorised! {
 vectorised! {
     /// The same, from gradients of what is left of probabilities after dropout.
     fn dropped_softmax_gradient(shares: &[f32], gradients: &mut [f32], block: &Block, mask: Mask) {
-        let (first, apart) = block.mask;
-        for (row, (shares, gradients)) in shares.chunks_exact(block.length).zip(gradients.chunks_exact_mut(block.length)).enumerate() {
+        for (shares, gradients) in shares.chunks_exact(block.length).zip(gradients.chunks_exact_mut(block.length)) {
             let (shares, gradients) = (&shares[..block.seen], &mut gradients[..block.seen]);
-            let first = counter(first + row * apart);
-            for (column, gradient) in gradients.iter_mut().enumerate() {
-                *gradient *= mask.factor(first.wrapping_add(counter(column)));
-            }
-            let along = sum(shares, gradients, |share, gradient| share * gradient);
+            let along = sum(shares, gradients, |share, gradient| share.abs() * (gradient * left(share, mask)));
             for (gradient, share) in gradients.iter_mut().zip(shares) {
-                *gradient = share * (*gradient - along);
+                *gradient = share.abs() * (*gradient * left(*share, mask) - along);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::lanes::{exp, fill, made, vectorised};
+use super::lanes::{exp, made, vectorised};
 use super::{Operation, Purpose, Slope};
 
 /// A function of one number.
@@ -68,13 +68,6 @@ vectorised! {
 }
 
 vectorised! {
-    /// The curve at every number, in `room` of as many.
-    pub(super) fn curve_to(curve: Curve, x: &[f32], room: &mut [MaybeUninit<f32>]) {
-        with_curve!(curve, point => fill(room, x, x, |_, x, _| point(x)[0]));
-    }
-}
-
-vectorised! {
     /// Every number becomes the curve there.
     pub(super) fn bend(curve: Curve, numbers: &mut [f32]) {
         with_curve!(curve, point => for number in numbers {
@@ -91,23 +84,30 @@ vectorised! {
 }
 
 vectorised! {
-    /// Every gradient is multiplied with the curve's slope at its number.
-    pub(super) fn slope(curve: Curve, x: &[f32], gradients: &mut [f32]) {
-        with_curve!(curve, point => for (gradient, x) in gradients.iter_mut().zip(x) {
-            *gradient *= point(*x)[1];
+    /// Every number becomes the curve there, and the slopes there are written to `room` for as many.
+    pub(super) fn bend_and_slope(curve: Curve, numbers: &mut [f32], room: &mut [MaybeUninit<f32>]) {
+        assert!(numbers.len() == room.len(), "a slope for each number");
+        with_curve!(curve, point => for (number, room) in numbers.iter_mut().zip(room) {
+            let [value, slope] = point(*number);
+            *number = value;
+            room.write(slope);
         });
     }
 }
 
 vectorised! {
-    /// The same, and the curve at every number in `room` of as many.
-    pub(super) fn slope_and_curve(curve: Curve, x: &[f32], gradients: &mut [f32], room: &mut [MaybeUninit<f32>]) {
-        assert!(x.len() == gradients.len() && x.len() == room.len(), "a number of each");
-        with_curve!(curve, point => for ((gradient, room), x) in gradients.iter_mut().zip(room).zip(x) {
-            let [value, slope] = point(*x);
-            *gradient *= slope;
-            room.write(value);
-        });
+    /// Numbers multiplied with as many more.
+    pub(super) fn times(a: &[f32], b: &[f32]) -> Vec<f32> {
+        made(a, b, |_, a, b| a * b)
+    }
+}
+
+vectorised! {
+    /// Every number is multiplied with one of as many more.
+    pub(super) fn multiply(numbers: &mut [f32], more: &[f32]) {
+        for (number, more) in numbers.iter_mut().zip(more) {
+            *number *= more;
+        }
     }
 }
 

@@ -15,7 +15,7 @@ pub(in crate::trainer) struct Mask {
     /// Draws below it are dropped.
     threshold: u32,
     /// What the others are multiplied with.
-    kept: f32,
+    pub(super) kept: f32,
 }
 
 impl Mask {

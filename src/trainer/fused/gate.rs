@@ -1,6 +1,6 @@
 //! The gated middles of feed-forward parts (Shazeer 2020): Llama's in one pass, and those whose one map makes both halves.
 
-use super::curve::{Curve, curved, logistic, sloped};
+use super::curve::{Curve, curved, logistic, sloped, times};
 use super::lanes::{made, vectorised};
 use super::{Operation, Purpose, Slope};
 
@@ -52,13 +52,13 @@ impl Operation<1> for GatedHalves {
 
     fn forward(&self, [x]: [&[f32]; 1], _: Purpose) -> (Vec<f32>, ()) {
         let [first, second] = self.halves(x);
-        (products(&curved(self.curve, &first), &second), ())
+        (times(&curved(self.curve, &first), &second), ())
     }
 
     fn backward(&self, [x]: [&[f32]; 1], (): (), gradient: &[f32], _: [bool; 1]) -> [Slope; 1] {
         let [first, second] = self.halves(x);
-        let dfirst = sloped(self.curve, &first, &products(gradient, &second));
-        let dsecond = products(gradient, &curved(self.curve, &first));
+        let dfirst = sloped(self.curve, &first, &times(gradient, &second));
+        let dsecond = times(gradient, &curved(self.curve, &first));
         let half = self.columns / 2;
         let mut slopes = Vec::with_capacity(x.len());
         for (first, second) in dfirst.chunks_exact(half).zip(dsecond.chunks_exact(half)) {
@@ -79,11 +79,5 @@ impl GatedHalves {
             halves[1].extend_from_slice(&row[half..]);
         }
         halves
-    }
-}
-
-vectorised! {
-    fn products(a: &[f32], b: &[f32]) -> Vec<f32> {
-        made(a, b, |_, a, b| a * b)
     }
 }

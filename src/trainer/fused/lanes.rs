@@ -150,12 +150,24 @@ pub(super) fn sum(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
 /// The greatest number, NaN left aside.
 #[inline(always)]
 pub(super) fn greatest(numbers: &[f32]) -> f32 {
+    // Nothing is greater than NaN, nor is that greater than anything.
+    let greater = |a: f32, b: f32| if a > b { a } else { b };
     let mut lanes = [f32::NEG_INFINITY; LANES];
     let (chunks, rest) = numbers.as_chunks::<LANES>();
     for chunk in chunks {
         for lane in 0..LANES {
-            lanes[lane] = if chunk[lane] > lanes[lane] { chunk[lane] } else { lanes[lane] };
+            lanes[lane] = greater(chunk[lane], lanes[lane]);
         }
     }
-    lanes.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max)
+    for (lane, number) in lanes.iter_mut().zip(rest) {
+        *lane = greater(*number, *lane);
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] = greater(lanes[lane + width], lanes[lane]);
+        }
+        width /= 2;
+    }
+    lanes[0]
 }

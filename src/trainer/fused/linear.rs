@@ -1,6 +1,6 @@
 //! Linear maps of rows with what stands around them: bias, nonlinearity, or dropout and the sum with what a block has read.
 
-use super::curve::{Curve, bend, curve_to, sloped};
+use super::curve::{Curve, bend, bend_and_slope, times};
 use super::dropout::{Mask, counter, masked};
 use super::lanes::vectorised;
 use super::products::{Finish, Landing, Place, new_finished_product, new_product, new_product_and_more, product, side_by_side};
@@ -17,7 +17,7 @@ pub(in crate::trainer) struct Linear {
 
 impl Operation<3> for Linear {
     const NEEDS: [bool; 3] = [true, true, false];
-    /// The map's numbers before a nonlinearity.
+    /// The slopes of a nonlinearity.
     type Kept = Vec<f32>;
 
     fn forward(&self, [x, weight, bias]: [&[f32]; 3], purpose: Purpose) -> (Vec<f32>, Vec<f32>) {
@@ -27,7 +27,7 @@ impl Operation<3> for Linear {
     fn backward(&self, [x, weight, _]: [&[f32]; 3], kept: Vec<f32>, gradient: &[f32], wanted: [bool; 3]) -> [Slope; 3] {
         let map = Map::new(x, weight, self.width);
         match self.curve {
-            Some(curve) => map.slopes(x, weight, &sloped(curve, &kept, gradient), wanted),
+            Some(_) => map.slopes(x, weight, &times(gradient, &kept), wanted),
             None => map.slopes(x, weight, gradient, wanted),
         }
     }
@@ -45,7 +45,7 @@ impl Operation<2> for Linear {
         let map = Map::new(x, weight, self.width);
         let wanted = [dx, dweight, false];
         let [dx, dweight, _] = match self.curve {
-            Some(curve) => map.slopes(x, weight, &sloped(curve, &kept, gradient), wanted),
+            Some(_) => map.slopes(x, weight, &times(gradient, &kept), wanted),
             None => map.slopes(x, weight, gradient, wanted),
         };
         [dx, dweight]
@@ -53,23 +53,20 @@ impl Operation<2> for Linear {
 }
 
 impl Linear {
-    /// The output, and the map's numbers where the gradient of a nonlinearity needs them; `more` is done to parts of rows of the map, which begin
+    /// The output, and the slopes of a nonlinearity where the gradient needs them; `more` is done to parts of rows of the map, which begin
     /// at a column.
     fn mapped(&self, x: &[f32], weight: &[f32], purpose: Purpose, more: impl Fn(usize, &mut [f32]) + Sync) -> (Vec<f32>, Vec<f32>) {
         let map = Map::new(x, weight, self.width);
         match (self.curve, purpose) {
-            (None, _) => (map.finished(x, weight, &|_, column, numbers, _| more(column, numbers)), Vec::new()),
+            (None, _) => (map.finished(x, weight, &[], &|_, column, numbers, _| more(column, numbers)), Vec::new()),
             (Some(curve), Purpose::Output) => {
                 let finish: &Finish<'_> = &|_, column, numbers, _| {
                     more(column, numbers);
                     bend(curve, numbers);
                 };
-                (map.finished(x, weight, finish), Vec::new())
+                (map.finished(x, weight, &[], finish), Vec::new())
             }
-            (Some(curve), Purpose::Gradient) => {
-                let (kept, output) = map.bent(curve, x, weight, more);
-                (output, kept)
-            }
+            (Some(curve), Purpose::Gradient) => map.bent(curve, x, weight, more),
         }
     }
 }
@@ -89,7 +86,7 @@ impl Operation<4> for ResidualLinear {
 
     fn forward(&self, [residual, x, weight, bias]: [&[f32]; 4], _: Purpose) -> (Vec<f32>, ()) {
         let map = Map::new(x, weight, self.width);
-        (map.finished(x, weight, &onto(residual, bias, self.dropout)), ())
+        (map.finished(x, weight, residual, &onto(residual, bias, self.dropout)), ())
     }
 
     fn backward(&self, [_, x, weight, _]: [&[f32]; 4], (): (), gradient: &[f32], [_, dx, dweight, dbias]: [bool; 4]) -> [Slope; 4] {
@@ -206,19 +203,19 @@ impl Map {
         Place::dense(self.width)
     }
 
-    /// The map of `x`, its rows finished.
-    pub(super) fn finished(self, x: &[f32], weight: &[f32], finish: &Finish<'_>) -> Vec<f32> {
-        new_finished_product([self.rows, self.input, self.width], (x, self.inputs()), (weight, self.outputs()), finish)
+    /// The map of `x`, its rows finished, for which a number of `reads` is read for each of the map, if there are any.
+    pub(super) fn finished(self, x: &[f32], weight: &[f32], reads: &[f32], finish: &Finish<'_>) -> Vec<f32> {
+        new_finished_product([self.rows, self.input, self.width], (x, self.inputs()), (weight, self.outputs()), reads, finish)
     }
 
-    /// The map of `x` after `more`, which is done to parts of rows that begin at a column, and the curve of that.
+    /// The curve of the map of `x` after `more`, which is done to parts of rows that begin at a column, and the curve's slopes there.
     #[expect(unsafe_code, reason = "a second matrix is not filled with zeros first, which would be one more pass over memory")]
     pub(super) fn bent(self, curve: Curve, x: &[f32], weight: &[f32], more: impl Fn(usize, &mut [f32]) + Sync) -> (Vec<f32>, Vec<f32>) {
         let finish: &Finish<'_> = &|_, column, numbers, room| {
             more(column, numbers);
-            curve_to(curve, numbers, room);
+            bend_and_slope(curve, numbers, room);
         };
-        // SAFETY: `curve_to` writes all of the room.
+        // SAFETY: `bend_and_slope` writes all of the room.
         unsafe { new_product_and_more([self.rows, self.input, self.width], (x, self.inputs()), (weight, self.outputs()), finish) }
     }
 

@@ -67,10 +67,33 @@ pub(super) type Finish<'a> = dyn Fn(usize, usize, &mut [f32], &mut [MaybeUninit<
 ///
 /// # Panics
 /// If a matrix does not lie within its slice.
-#[expect(unsafe_code, reason = "the innermost loops take pointers")]
+#[expect(unsafe_code, reason = "numbers become room and numbers again")]
 pub(super) fn product(
     sizes: [usize; 3],
     (output, out): (&mut [f32], Place),
+    left: (&[f32], Place),
+    right: (&[f32], Place),
+    scale: f32,
+    landing: Landing,
+) {
+    // SAFETY: numbers are room in which all is written, and products write nothing but numbers.
+    unsafe {
+        let room = std::slice::from_raw_parts_mut(output.as_mut_ptr().cast(), output.len());
+        product_in_room(sizes, (room, out), left, right, scale, landing);
+    }
+}
+
+/// The same where numbers may not have been written yet.
+///
+/// # Panics
+/// As [`product`].
+///
+/// # Safety
+/// Where the product is added to what there is, that has been written.
+#[expect(unsafe_code, reason = "the innermost loops take pointers, and room is not filled with zeros first")]
+pub(super) unsafe fn product_in_room(
+    sizes: [usize; 3],
+    (output, out): (&mut [MaybeUninit<f32>], Place),
     left: (&[f32], Place),
     right: (&[f32], Place),
     scale: f32,
@@ -83,9 +106,10 @@ pub(super) fn product(
     }
     assert!(out.end(rows, columns) < output.len(), "the output lies within its slice");
     let (left, right) = (factor(left, [rows, inner]), factor(right, [inner, columns]));
-    let product = Product { sizes, output: (output.as_mut_ptr(), out), left, right, scale, landing, finish: None };
+    let output = (output.as_mut_ptr().cast(), out);
+    let product = Product { sizes, output, left, right, scale, landing, finish: None, also: std::ptr::null() };
     // SAFETY: the least and the greatest index of each matrix lie within its slice, as just checked, so all others do; the output is borrowed
-    // mutably and overlaps neither factor.
+    // mutably and overlaps neither factor; what is added to has been written, as the caller promises.
     unsafe { multiply(&product) }
 }
 
@@ -94,12 +118,13 @@ pub(super) fn product(
 /// # Panics
 /// If a factor does not lie within its slice, or `inner` is 0.
 pub(super) fn new_product(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place)) -> Vec<f32> {
-    made(sizes, left, right, None, Beside::Nothing).0
+    made(sizes, left, right, None, Beside::Nothing(&[])).0
 }
 
-/// The same, with each row finished: `finish` may be called for parts of rows in any order, and by several threads.
-pub(super) fn new_finished_product(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place), finish: &Finish<'_>) -> Vec<f32> {
-    made(sizes, left, right, Some(finish), Beside::Nothing).0
+/// The same, with each row finished: `finish` may be called for parts of rows in any order, and by several threads. Numbers that it `reads`, one
+/// for each of the output, or none, are fetched in time.
+pub(super) fn new_finished_product(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place), reads: &[f32], finish: &Finish<'_>) -> Vec<f32> {
+    made(sizes, left, right, Some(finish), Beside::Nothing(reads)).0
 }
 
 /// The same, and a second matrix of the same sizes that `finish` fills.
@@ -138,7 +163,8 @@ pub(super) fn side_by_side<const N: usize>(
         let right = factor((right, place), [inner, width]);
         let finish: &Finish<'_> = &|row, column, numbers, beside| finish(row, start + column, numbers, beside);
         let (finish, output) = (Some((finish, std::ptr::null_mut(), 0)), (output.as_mut_ptr(), Place::new(start, columns)));
-        let product = Product { sizes: [rows, inner, width], output, left, right, scale: 1.0, landing: Landing::Replace, finish };
+        let product =
+            Product { sizes: [rows, inner, width], output, left, right, scale: 1.0, landing: Landing::Replace, finish, also: std::ptr::null() };
         // SAFETY: the factors lie within their slices, as just checked; the columns from `start` on lie in the room.
         unsafe { multiply(&product) };
         start += width;
@@ -149,33 +175,39 @@ pub(super) fn side_by_side<const N: usize>(
 }
 
 /// Whether there is room beside a product.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Beside {
-    Nothing,
+#[derive(Clone, Copy)]
+enum Beside<'a> {
+    /// There is none; numbers are read, one for each of the output, or none.
+    Nothing(&'a [f32]),
     /// All of which is written.
     Filled,
 }
 
 #[expect(unsafe_code, reason = "room is not filled with zeros first, which would be one more pass over memory")]
-fn made(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place), finish: Option<&Finish<'_>>, beside: Beside) -> (Vec<f32>, Vec<f32>) {
+fn made(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place), finish: Option<&Finish<'_>>, beside: Beside<'_>) -> (Vec<f32>, Vec<f32>) {
     let [rows, inner, columns] = sizes;
     let count = rows * columns;
-    let (mut output, mut more) = (Vec::with_capacity(count), Vec::with_capacity(if beside == Beside::Filled { count } else { 0 }));
+    let filled = matches!(beside, Beside::Filled);
+    let (mut output, mut more) = (Vec::with_capacity(count), Vec::with_capacity(if filled { count } else { 0 }));
     if count == 0 {
         return (output, more);
     }
     assert!(inner > 0, "a product over nothing is 0, which nobody asks for");
     let (left, right) = (factor(left, [rows, inner]), factor(right, [inner, columns]));
-    let room = if beside == Beside::Filled { more.spare_capacity_mut().as_mut_ptr() } else { std::ptr::null_mut() };
+    let (room, also) = match beside {
+        Beside::Filled => (more.spare_capacity_mut().as_mut_ptr(), more.as_ptr()),
+        Beside::Nothing([]) => (std::ptr::null_mut(), std::ptr::null()),
+        Beside::Nothing(reads) => (std::ptr::null_mut(), reads.as_ptr()),
+    };
     let finish = finish.map(|finish| (finish, room, 0));
     let output_place = (output.as_mut_ptr(), Place::dense(columns));
-    let product = Product { sizes, output: output_place, left, right, scale: 1.0, landing: Landing::Replace, finish };
+    let product = Product { sizes, output: output_place, left, right, scale: 1.0, landing: Landing::Replace, finish, also };
     // SAFETY: the factors lie within their slices, as just checked; the room holds `count` numbers, all of which the product writes and none of
     // which it reads when it replaces. What lies beside them is written by `finish`, as whoever asks for it promises.
     unsafe {
         multiply(&product);
         output.set_len(count);
-        if beside == Beside::Filled {
+        if filled {
             more.set_len(count);
         }
     }
@@ -200,6 +232,8 @@ struct Product<'a> {
     landing: Landing,
     /// What is done to complete rows, the room beside them or null, and the number of the part's first row.
     finish: Option<(&'a Finish<'a>, *mut MaybeUninit<f32>, usize)>,
+    /// Numbers that `finish` reads or writes, each where the output's is, or null: they are fetched together with the output's, never read.
+    also: *const f32,
 }
 
 #[expect(unsafe_code, reason = "the compiler cannot see that parts of a product write to different rows")]

@@ -77,7 +77,7 @@ fn everything() -> Vec<Vec<f32>> {
     for curve in [Curve::Gelu, Curve::GeluTanh, Curve::Relu, Curve::Silu, Curve::Tanh] {
         found.push(derived([rows()], |[x]| apply(curve, [&x], same).unwrap()));
     }
-    for sight in [Sight::Whole, Sight::Back] {
+    for sight in [Sight::Whole, Sight::Back, Sight::Near(3)] {
         found.push(derived([random(7, [27, 40], 1.0)], |[x]| apply(attention(sight), [&x], [27, 20]).unwrap()));
     }
     let (mut values, mut means, mut squares_) = (row(8).0, row(9).0, row(10).0.iter().map(|x| x * x).collect::<Vec<_>>());
@@ -130,10 +130,11 @@ fn what_is_not_a_number_stays_so() {
     assert!(broken(|x| apply(Curve::Relu, [x], [1, 3]).unwrap()));
     assert!(broken(|x| apply(Curve::Silu, [x], [1, 3]).unwrap()));
     assert!(broken(|x| apply(CrossEntropy { targets: [0].into(), smoothing: 0.0, share: 1.0 }, [x], [1, 1]).unwrap()));
-    assert!(broken(|x| {
-        let attention = Attention { lengths: [1].into(), longest: 1, heads: 1, groups: 1, size: 1, sight: Sight::Back, dropout: None };
-        apply(attention, [x], [1, 1]).unwrap()
-    }));
+    for dropout in [None, Some(Mask::new(1, 0.5))] {
+        let attention = Attention { lengths: [1].into(), longest: 1, heads: 1, groups: 1, size: 1, sight: Sight::Back, dropout };
+        let found = derived([(vec![1.0, f32::NAN, 0.5], [1, 3])], |[x]| apply(attention.clone(), [&x], [1, 1]).unwrap());
+        assert!(found.iter().all(|numbers| numbers.iter().any(|number| number.is_nan())));
+    }
 }
 
 #[test]

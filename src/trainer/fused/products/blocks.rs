@@ -1,7 +1,7 @@
 //! Matrix products block by block: factors are packed as the innermost loops read them, and parts that fit a cache are used up there.
 #![expect(unsafe_code, reason = "it is for the functions of `products`, which check places")]
 
-use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
 use std::cell::RefCell;
 
 use super::kernels::{AVX2, AVX512, Kernel, Kernels, Tile, turn};
@@ -18,6 +18,9 @@ const STRIPS: usize = 4;
 
 /// Numbers that are read so far apart meet at the same places of the caches: 4 KiB.
 const CLASH: usize = 1024;
+
+/// Left factors that reach over so many numbers stay in a second-level cache beside a right block, so that nothing is asked for ahead.
+const CACHED: usize = 64 * 1024;
 
 /// Rows of the right factor that are fetched ahead of the one that is packed.
 const AHEAD: usize = 4;
@@ -53,9 +56,11 @@ pub(super) unsafe fn with_avx2(product: &Product<'_>) {
 /// initialised if the product is added to it.
 #[inline(always)]
 unsafe fn multiply<const WIDE: usize, const TALL: usize>(kernels: &Kernels, product: &Product<'_>) {
-    let Product { sizes: [rows, inner, columns], output: (output, out), left, right, scale, landing, finish } = *product;
+    let Product { sizes: [rows, inner, columns], output: (output, out), left, right, scale, landing, finish, also } = *product;
+    let also = if also.is_null() { output.cast_const() } else { also };
     let depth = inner.div_ceil(inner.div_ceil(DEPTH));
     let breadth = (BLOCK / depth).next_multiple_of(WIDE).min(columns.next_multiple_of(WIDE));
+    let far = left.1.end(rows, inner) - left.1.start > CACHED;
     // Taken and put back, for a closure would not be compiled for the caller's processor.
     let [mut strip_room, mut block_room] = ROOM.take();
     let (strip, block) = (room(&mut strip_room, STRIPS * TALL * (DEPTH + 32)), room(&mut block_room, depth * breadth));
@@ -70,9 +75,13 @@ unsafe fn multiply<const WIDE: usize, const TALL: usize>(kernels: &Kernels, prod
                     let tall = TALL.min(rows - row);
                     let (kernels, numbers, apart) = read_left::<TALL>(kernels, left, [row, rows, first, deep], strip);
                     for panel in (0..width).step_by(WIDE) {
+                        if far {
+                            fetch_left::<TALL>(left, [row, rows, first, deep], [panel, (panel + WIDE).min(width), width]);
+                        }
                         let place = out.start + (row * out.row) + column + panel;
                         let adds = landing == Landing::Add || first > 0;
-                        let to = Tile { output: output.add(place), row: out.row, columns: WIDE.min(width - panel), scale, adds };
+                        let columns = WIDE.min(width - panel);
+                        let to = Tile { output: output.add(place), also: also.wrapping_add(place), row: out.row, columns, scale, adds };
                         kernels[tall - 1](deep, numbers, apart, block.add(panel * deep), &to);
                     }
                     if let Some((finish, beside, shift)) = finish.filter(|_| first + deep == inner) {
@@ -137,6 +146,30 @@ unsafe fn pack_right<const WIDE: usize>((right, place): (*const f32, Place), [fi
             let (from, to) = (from.add(column * place.column), block.add(column / WIDE * WIDE * deep + column % WIDE));
             for row in if column < even.0 { even.1 } else { 0 }..deep {
                 to.add(row * WIDE).write(from.add(row * place.row).read());
+            }
+        }
+    }
+}
+
+/// Asks for the share of a panel, from `begin` to `end` of `width` columns, in the left numbers that are read after the `TALL` rows from `row` on.
+#[inline(always)]
+fn fetch_left<const TALL: usize>((left, place): (*const f32, Place), [row, rows, first, deep]: [usize; 4], [begin, end, width]: [usize; 3]) {
+    // SAFETY: addresses are asked for and not read, so that they may lie anywhere.
+    unsafe {
+        let from = left.wrapping_add(place.start + first * place.column);
+        if place.column == 1 {
+            for row in (row + TALL + TALL * begin / width)..(row + TALL + TALL * end / width).min(rows) {
+                for column in (0..deep).step_by(16) {
+                    _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(row * place.row + column).cast());
+                }
+            }
+            return;
+        }
+        // The last of the rows: the lines of the others are there already, but for the first time.
+        let last = row + if place.column.is_multiple_of(CLASH) { STRIPS * TALL } else { TALL } + TALL - 1;
+        if last < rows {
+            for column in deep * begin / width..deep * end / width {
+                _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(last + column * place.column).cast());
             }
         }
     }

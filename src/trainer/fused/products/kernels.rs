@@ -10,6 +10,8 @@ use std::arch::x86_64::*;
 pub(super) struct Tile {
     /// Its first number.
     pub(super) output: *mut f32,
+    /// The same place in what else is fetched.
+    pub(super) also: *const f32,
     /// From one row to the next.
     pub(super) row: usize,
     /// Columns that count.
@@ -47,7 +49,15 @@ macro_rules! tile {
                 // A pointer for three rows: the processor's addresses reach two more from it.
                 let mut rows = [left, left.wrapping_add(3 * apart), left.wrapping_add(6 * apart), left.wrapping_add(9 * apart)];
                 let (mut column, mut right) = (left, right);
+                // Lines of the output are asked for one after another while the factors run by.
+                let (pace, mut reached) = ((R << 16) / inner, 0);
                 for _ in 0..inner {
+                    for begin in [to.output.cast_const(), to.also] {
+                        let line = begin.wrapping_add((reached >> 16) * to.row);
+                        _mm_prefetch::<_MM_HINT_T0>(line.cast());
+                        _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(2 * $lanes - 1).cast());
+                    }
+                    reached += pace;
                     let (first, second) = ($load(right), $load(right.add($lanes)));
                     for row in 0..R {
                         let number = $spread(if TALL { *column.add(row) } else { *rows[row / 3].add(row % 3 * apart) });

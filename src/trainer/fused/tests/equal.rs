@@ -187,7 +187,7 @@ fn plain_attention(operation: &Attention, x: &Tensor<2>) -> Tensor<2> {
             let part = |column: usize| rows.clone().narrow(1, column * size, *size);
             let group = head / (heads / groups);
             let scores = part(head).matmul(part(heads + group).transpose()) / (*size as f64).sqrt();
-            let hidden = (0..length * length).map(|i| if *sight == Sight::Back && i % length > i / length { -1e9 } else { 0.0 }).collect();
+            let hidden = (0..length * length).map(|i| if sight.reaches(i / length, i % length) { 0.0 } else { -1e9 }).collect();
             let shares = activation::softmax(scores + tensor(hidden, [*length, *length], &x.device()), 1);
             let factors = dropout.map_or(vec![1.0; length * length], |mask| {
                 let first = (text * heads + head) * longest * longest;
@@ -210,7 +210,7 @@ fn attention_is_that_of_tensor_operations_text_by_text() {
         (vec![17, 17, 1], 20, [4, 2, 8], mask),
         (vec![130, 64, 65], 130, [2, 1, 8], mask),
     ] {
-        for sight in [Sight::Whole, Sight::Back] {
+        for sight in [Sight::Whole, Sight::Back, Sight::Near(3)] {
             let tokens = lengths.iter().sum();
             let operation = Attention { lengths: lengths.clone().into(), longest, heads, groups, size, sight, dropout };
             let input = || [random(4, [tokens, (heads + 2 * groups) * size], 1.0)];

@@ -83,7 +83,7 @@ fn every_row_is_finished_once_when_its_numbers_are_there() {
         numbers.iter_mut().zip(column..).for_each(|(number, column)| *number = f32::midpoint(*number, (row * 300 + column) as f32));
     };
     let expected: Vec<f32> = plain.iter().enumerate().map(|(place, number)| f32::midpoint(*number, place as f32)).collect();
-    assert_eq!(own(|| new_finished_product(sizes, left, right, finish)), expected);
+    assert_eq!(own(|| new_finished_product(sizes, left, right, &[], finish)), expected);
     assert_eq!(finished.into_inner(), 2 * 30 * 300);
     let negated: &Finish<'_> = &|_, _, numbers, room| {
         room.iter_mut().zip(numbers).for_each(|(room, number)| {
@@ -121,7 +121,7 @@ fn any_number_of_threads_computes_the_same_numbers() {
     let (left, right) = (numbers(1, 301 * 200), numbers(2, 200 * 250));
     let compute = || {
         OWN.set(Some(true));
-        let found = new_finished_product(sizes, (&left, Place::dense(200)), (&right, Place::dense(250)), &|row, column, numbers, _| {
+        let found = new_finished_product(sizes, (&left, Place::dense(200)), (&right, Place::dense(250)), &[], &|row, column, numbers, _| {
             numbers.iter_mut().for_each(|number| *number += (row * 250 + column / 250) as f32)
         });
         OWN.set(None);
