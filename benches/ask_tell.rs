@@ -3,12 +3,17 @@
 //! The program itself is started; this driver writes a line and waits for its answer, as any other would. A trial is an ask
 //! and a tell, and with a pruner three reports between them. Figures are of the first and of the last thousand trials of a
 //! session, so that what grows with the session shows. `cargo bench --bench ask_tell -- SAMPLER TRIALS` measures another.
+//!
+//! Then the same through the library, in memory and with a store, where an ask and a tell are a transaction each (`-- library` for these alone).
 
 #![expect(clippy::unwrap_used, reason = "a benchmark may fail loudly")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
+
+use hpsearch::Study;
+use hpsearch::study::PolicySpec;
 
 const BLOCK: usize = 1000;
 
@@ -27,6 +32,7 @@ const CASES: &[Case] = &[
         trials: 20_000,
         reports: 3,
     },
+    Case { name: "tpe", init: r#""sampler":{"type":"tpe"}"#, trials: 10_000, reports: 0 },
     Case { name: "tpe-independent", init: r#""sampler":{"type":"tpe-independent"}"#, trials: 3_000, reports: 0 },
 ];
 
@@ -101,12 +107,53 @@ fn measure(name: &str, init: &str, trials: usize, reports: u64) {
     conversation.child.wait().unwrap();
 }
 
+/// Seconds that this thread was on a processor, where the system tells: others on the machine count little.
+fn used() -> f64 {
+    let status = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    status.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).map_or(f64::NAN, |nanos| nanos / 1e9)
+}
+
+/// Trials asked for and told in this process; `store`: into a file of a directory of its own.
+fn library(sampler: &str, trials: usize, store: bool) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut study = Study::minimize("bench", "loss").sampler(PolicySpec::named(sampler)).trials(trials as u64 + 1);
+    for axis in 0..4 {
+        study = study.log_float(&format!("log{axis}"), 1e-6, 1.0);
+    }
+    for axis in 0..3 {
+        study = study.float(&format!("linear{axis}"), 0.0, 1.0);
+    }
+    study = study.int("whole0", 1, 64).int("whole1", 1, 64).choice("optimizer", ["sgd", "adamw", "lion", "adagrad"]);
+    let study = if store { study.store(directory.path().join("hpsearch.db")) } else { study }.open().unwrap();
+    let mut blocks = Vec::new();
+    for block in 0..trials / BLOCK {
+        let before = used();
+        for number in block * BLOCK..(block + 1) * BLOCK {
+            let trial = study.ask().unwrap().unwrap();
+            study.tell(trial, (number * 7919 % 10_007) as f64).unwrap();
+        }
+        blocks.push((used() - before) / BLOCK as f64 * 1e3);
+    }
+    let (place, last) = (if store { "a store" } else { "memory" }, blocks[blocks.len() - 1]);
+    println!("library, {place:8} {sampler:8} {trials:6} trials: processor time of the first thousand {:.3} ms a trial, last {last:.3}", blocks[0]);
+}
+
+fn libraries() {
+    for sampler in ["random", "tpe"] {
+        [false, true].into_iter().for_each(|store| library(sampler, 5_000, store));
+    }
+}
+
 fn main() {
     // cargo adds `--bench`.
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     match &arguments[..] {
-        [] => CASES.iter().for_each(|case| measure(case.name, case.init, case.trials, case.reports)),
+        [] => {
+            CASES.iter().for_each(|case| measure(case.name, case.init, case.trials, case.reports));
+            libraries();
+        }
+        [which] if which == "library" => libraries(),
         [sampler, trials] => measure(sampler, &format!("\"sampler\":{{\"type\":\"{sampler}\"}}"), trials.parse().unwrap(), 0),
-        _ => panic!("cargo bench --bench ask_tell -- [SAMPLER TRIALS]"),
+        _ => panic!("cargo bench --bench ask_tell -- [library | SAMPLER TRIALS]"),
     }
 }

@@ -162,9 +162,9 @@ impl Engine {
         }
         let goal = self.goal();
         self.goal_reached = goal.is_some();
-        let waits = self.view.trials.iter().any(is_asked_for);
+        let waits = || self.view.trials.iter().any(is_asked_for);
         // Where decisions must not depend on who is faster, what has begun goes to its end.
-        if let Some(reason) = goal.filter(|_| !waits && self.phase == Phase::Searching && self.window.is_none()) {
+        if let Some(reason) = goal.filter(|_| self.phase == Phase::Searching && self.window.is_none() && !waits()) {
             self.drain(Outcome::Finished(reason));
         }
     }
