@@ -18,6 +18,8 @@ const NEWEST: usize = 400;
 const ENOUGH: usize = 6;
 /// Beyond so many times the way from the best to the median, what is bad is not told apart.
 const FAR: f64 = 3.0;
+/// More is looked at than values where that leaves less than this share of the squared error.
+const BETTER: f64 = 0.9;
 /// No trial is believed to hang on itself alone.
 const MOST_LEVERAGE: f64 = 0.95;
 
@@ -61,7 +63,8 @@ pub struct Outlook {
 ///
 /// At each step there are three accounts of the ends, and the one is taken that errs least about those that went on, each left
 /// out in turn: by the value alone; by the value and what was gained over the last half of the way; and by these and the
-/// parameters, their squares included, both in linear regressions whose shrinkage follows from the data. Where curves cross late, slopes
+/// parameters, their squares included: linear regressions whose shrinkage follows from the data. The simpler one is
+/// taken unless the other is better by a tenth. Where curves cross late, slopes
 /// and parameters say more than values (benches/search/README.md); freeze-thaw optimisation (Swersky, Snoek and Adams
 /// 2014) and its successors learn the same from a process over curves.
 pub fn outlook(history: &History<'_>, space: &Space, steps: &[u64]) -> Outlook {
@@ -137,26 +140,27 @@ fn foretell(columns: &Columns, rows: &[Row<'_>]) -> Foretold {
     let gains = clipped(rows.iter().map(|row| row.gain).collect());
     let known: Vec<f64> = went_on.iter().map(|row| gains[*row]).collect();
     let (centre, middle, spread) = (mean(&own), mean(&known), deviation(&known).max(f64::MIN_POSITIVE));
-    let curve = |row: usize| [(values[row] - centre) / scale, ((gains[row] - middle) / spread).clamp(-3.0, 3.0)];
-    let with = |params: bool, row: usize| -> Vec<f64> {
-        curve(row).into_iter().chain(if params { columns.encode(&rows[row].trial.params) } else { Vec::new() }).collect()
+    let features = |(row, (value, gain)): (&Row<'_>, (&f64, &f64))| -> Vec<f64> {
+        let curve = [(value - centre) / scale, ((gain - middle) / spread).clamp(-3.0, 3.0)];
+        curve.into_iter().chain(columns.encode(&row.trial.params)).collect()
     };
+    let features: Vec<Vec<f64>> = rows.iter().zip(values.iter().zip(&gains)).map(features).collect();
     let targets: Vec<f64> = own.iter().zip(&ends).map(|(value, end)| (end - value) / scale).collect();
     let mut least = mean_square(&level.left_out);
-    for params in [false, true] {
-        let features: Vec<Vec<f64>> = (0..rows.len()).map(|row| with(params, row)).collect();
-        let learned: Vec<&[f64]> = went_on.iter().map(|row| features[*row].as_slice()).collect();
-        let Some(regression) = Regression::learned(&learned, &targets) else { continue };
+    // The value; the curve; all.
+    for width in [1, 2, usize::MAX] {
+        let of = |row: usize| &features[row][..features[row].len().min(width)];
+        let Some(regression) = Regression::learned(&went_on.iter().map(|row| of(*row)).collect::<Vec<&[f64]>>(), &targets) else { continue };
         let error = scale * scale * mean_square(&regression.left_out);
-        if error.is_finite() && error < least {
+        if error < if width == 1 { least } else { BETTER * least } {
             least = error;
-            foretold.is_learned = true;
-            let end = |((row, value), features): ((&Row<'_>, &f64), &Vec<f64>)| {
-                let (change, variance) = regression.expect(features);
+            foretold.is_learned = width > 1;
+            let end = |(row, (place, value)): (&Row<'_>, (usize, &f64))| {
+                let (change, variance) = regression.expect(of(place));
                 // What lies beyond those that are told apart stays as far behind.
                 End { loss: value + scale * change + (row.value - value), variance: scale * scale * variance + doubt }
             };
-            foretold.ends = rows.iter().zip(&values).zip(&features).map(end).collect();
+            foretold.ends = rows.iter().zip(values.iter().enumerate()).map(end).collect();
         }
     }
     foretold

@@ -85,7 +85,8 @@ impl TrainerStudy {
              trials = {}\n# time = \"2h\"\n# target = 0.95\n\n{}\n{}\n{}\n\
              [sampler]\u{1}who proposes: `hpsearch list samplers`\ntype = \"auto\"\n\n\
              [pruner]\u{1}who stops hopeless trials: `hpsearch list pruners`\ntype = \"asha\"\n{}reduction_factor = 3\u{1}the best third goes on\n\
-             rung_factor = 2\u{1}and is judged again after twice as long\n\n\
+             rung_factor = 2\u{1}and is judged again after twice as long\n\
+             rank_by = \"end\"\u{1}by the end to expect, once other trials tell it\n\n\
              # [devices]\n# use = [\"cpu\"]\u{1}default: the GPUs if there are any, else the CPU\n\n\
              # [export]\u{1}the best model, written when the study ends\n# dir = \"model\"\n# on_finish = true\n",
             quoted(&self.name),
