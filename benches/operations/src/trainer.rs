@@ -1,0 +1,111 @@
+//! One layer of a transformer, operation by operation.
+
+pub mod fused;
+
+use std::time::Duration;
+
+use fused::attention::{Attention, Sight};
+use fused::curve::Curve;
+use fused::dropout::Mask;
+use fused::feed_forward::FeedForward;
+use fused::layer_norm::LayerNorm;
+use fused::linear::{ResidualLinear, SideBySide};
+use fused::{Operation, Purpose};
+
+/// GFLOP/s of one core of the machine whose figures are in benches/README.md.
+const PEAK: f64 = 118.0;
+
+unsafe extern "C" {
+    fn clock_gettime(clock: i32, time: *mut [i64; 2]) -> i32;
+    fn mallopt(option: i32, value: i32) -> i32;
+}
+
+/// Processor time of this process.
+fn now() -> Duration {
+    let mut time = [0; 2];
+    // SAFETY: clock 2 is the process's, and two whole numbers are written.
+    unsafe { clock_gettime(2, &mut time) };
+    Duration::new(time[0] as u64, time[1] as u32)
+}
+
+/// Numbers in [-size, size).
+fn numbers(count: usize, seed: u32, size: f32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(747_796_405).wrapping_add(1);
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        ((state >> 8) as f32 / 8_388_608.0 - 1.0) * size
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// An operation's name, multiplications and additions, and least time in milliseconds.
+struct Row(&'static str, f64, f64);
+
+fn timed<R>(rows: &mut Vec<Row>, name: &'static str, work: usize, run: impl FnOnce() -> R) -> R {
+    let began = now();
+    let found = run();
+    let time = (now() - began).as_secs_f64() * 1e3;
+    match rows.iter_mut().find(|row| row.0 == name) {
+        Some(row) => row.2 = row.2.min(time),
+        None => rows.push(Row(name, 2.0 * work as f64, time)),
+    }
+    found
+}
+
+pub fn measure() {
+    // SAFETY: freed memory stays with the process, as hpsearch has it: two numbers of the allocator's are set.
+    unsafe {
+        mallopt(-3, 1 << 30);
+        mallopt(-1, i32::MAX);
+    }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let shape = words.first().map_or("small", String::as_str);
+    let rounds: usize = words.get(1).map_or(10, |word| word.parse().expect("rounds are a number"));
+    let rate: f64 = words.get(2).map_or(0.1, |word| word.parse().expect("dropout is a number"));
+    // Those of benches/peers/step.py.
+    let [d, heads, inner, length, texts] = match shape {
+        "tiny" => [64, 2, 256, 32, 32],
+        "small" => [256, 4, 1024, 128, 16],
+        "mini" => [384, 12, 1536, 64, 32],
+        _ => panic!("shapes are tiny, small and mini"),
+    };
+    let tokens = length * texts;
+    let dropout = |key: u64| (rate > 0.0).then(|| Mask::new(key, rate));
+    let (x, gradient, gradients) = (numbers(tokens * d, 1, 1.0), numbers(tokens * d, 2, 1.0), numbers(tokens * 3 * d, 3, 1.0));
+    let weight = |count: usize, seed: u32| numbers(count, seed, 0.06);
+    let [wq, wk, wv, wo] = [4, 5, 6, 7].map(|seed| weight(d * d, seed));
+    let [bq, bk, bv, bo, b2, scale, shift] = [8, 9, 10, 11, 12, 13, 14].map(|seed| weight(d, seed));
+    let (w1, b1, w2) = (weight(d * inner, 15), weight(inner, 16), weight(d * inner, 17));
+    let attention = Attention {
+        lengths: vec![length; texts].into(),
+        longest: length,
+        heads,
+        groups: heads,
+        size: d / heads,
+        sight: Sight::Whole,
+        dropout: dropout(1),
+    };
+    let (inputs, output) = (SideBySide { widths: [d; 3] }, ResidualLinear { width: d, dropout: dropout(2) });
+    let (feed, norm) = (FeedForward { inner, width: d, curve: Curve::Gelu, dropout: dropout(3) }, LayerNorm { epsilon: 1e-5 });
+    let [square, wide, mixing] = [tokens * d * d, tokens * d * inner, tokens * d * length];
+    let (mut rows, purpose) = (Vec::new(), Purpose::Gradient);
+    for _ in 0..rounds {
+        let rows = &mut rows;
+        let (read, statistics) = timed(rows, "norm", 0, || norm.forward([&x, &scale, &shift], purpose));
+        let (all, ()) = timed(rows, "query, key, value", 3 * square, || inputs.forward([&read, &wq, &wk, &wv, &bq, &bk, &bv], purpose));
+        let (mixed, shares) = timed(rows, "attention", 2 * mixing, || attention.forward([&all], purpose));
+        let (sum, ()) = timed(rows, "output", square, || output.forward([&x, &mixed, &wo, &bo], purpose));
+        let (_, kept) = timed(rows, "feed-forward", 2 * wide, || feed.forward([&sum, &read, &w1, &b1, &w2, &b2], purpose));
+        timed(rows, "feed-forward, back", 4 * wide, || feed.backward([&[], &read, &w1, &[], &w2, &[]], kept, &gradient, [true; 6]));
+        timed(rows, "output, back", 2 * square, || output.backward([&[], &mixed, &wo, &[]], (), &gradient, [true; 4]));
+        timed(rows, "attention, back", 4 * mixing, || attention.backward([&all], shares, &gradient, [true]));
+        timed(rows, "query, key, value, back", 6 * square, || inputs.backward([&read, &wq, &wk, &wv, &[], &[], &[]], (), &gradients, [true; 7]));
+        timed(rows, "norm, back", 0, || norm.backward([&x, &scale, &[]], statistics, &gradient, [true; 3]));
+    }
+    println!("{shape}, dropout {rate}, least of {rounds} rounds, ms      at {PEAK} GFLOP/s");
+    for Row(name, work, time) in &rows {
+        println!("{name:<26} {time:8.3} {:8.3}", work / PEAK / 1e6);
+    }
+    let sum = |number: fn(&Row) -> f64| rows.iter().map(number).sum::<f64>();
+    println!("{:<26} {:8.3} {:8.3}", "together", sum(|row| row.2), sum(|row| row.1 / PEAK / 1e6));
+}
