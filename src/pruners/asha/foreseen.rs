@@ -18,8 +18,9 @@ pub(super) struct Place {
 /// The trial's place at one of the `rungs`, among those of its bracket; nothing where values tell as much as all that is known.
 pub(super) fn place(case: &Case<'_>, rungs: &[u64], rung: usize, is_of_bracket: impl Fn(TrialNumber) -> bool) -> Option<Place> {
     let trials = case.history.trials();
-    let outlook = outlook(&case.history, case.space, rungs);
-    let here = outlook.at.get(rung).filter(|here| here.is_learned)?;
+    // What was known below this rung tells nothing more.
+    let outlook = outlook(&case.history, case.space, rungs.get(rung..)?);
+    let here = outlook.at.first().filter(|here| here.is_learned)?;
     let of_bracket =
         || here.trials.iter().zip(&here.ends).map(|(index, end)| (trials[*index].number, end.loss)).filter(|(number, _)| is_of_bracket(*number));
     let (_, own) = of_bracket().find(|(number, _)| *number == case.trial.number)?;
