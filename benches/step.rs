@@ -1,7 +1,7 @@
 //! Processor time of the built-in trainer's steps, and the memory they need: `step ARGUMENTS.json DATA [WARMUP [STEPS]]`.
 //!
-//! It runs the product: data are prepared and a model trained as in a study, with one thread. The clock is that of the process, read when the
-//! step's line is logged, so that neither preparation nor the evaluation at the end counts. One JSON line is printed:
+//! It runs the product: data are prepared and a model trained as in a study, with one thread. The clock is that of the process, read when
+//! steps are done, so that neither preparation nor the evaluation at the end counts. One JSON line is printed:
 //! `benches/peers/step.py` makes the data and compares with PyTorch.
 
 use std::collections::BTreeMap;
@@ -37,15 +37,17 @@ impl Host for Stopwatch {
     }
 
     fn log(&mut self, line: &str) {
-        let Some(step) = line.strip_prefix("step ").and_then(|line| line.split('/').next()).and_then(|step| step.parse::<u64>().ok()) else {
-            return;
-        };
+        if line.starts_with("step ") {
+            line.clone_into(&mut self.line);
+        }
+    }
+
+    fn at(&mut self, step: u64, _: u64) {
         if step == self.warmup {
             self.began = Some((processor_time(), std::time::Instant::now()));
         }
         if step == self.last {
             self.ended = self.began.map(|(processor, wall)| (processor_time() - processor, wall.elapsed()));
-            self.line = line.to_owned();
         }
     }
 
@@ -64,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let number = |index: usize, default: u64| words.get(index).map_or(Ok(default), |word| word.parse());
     let (warmup, steps) = (number(2, 3)?, number(3, 10)?);
     let mut values: BTreeMap<String, Value> = serde_json::from_slice(&std::fs::read(arguments)?)?;
-    values.extend([("max_steps".to_owned(), json!(warmup + steps)), ("logging_steps".to_owned(), json!(1))]);
+    values.extend([("max_steps".to_owned(), json!(warmup + steps)), ("logging_steps".to_owned(), json!(warmup + steps))]);
     let arguments = TrainerArguments::resolve(&values).map_err(|problems| format!("{problems:?}"))?;
     let data = json!({"train": data, "validation_split": 0.02, "max_length": arguments.model.max_length.unwrap_or(128)});
     let data = DataArguments::resolve(&serde_json::from_value(data)?).map_err(|problems| format!("{problems:?}"))?;

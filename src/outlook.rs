@@ -18,8 +18,6 @@ const NEWEST: usize = 400;
 const ENOUGH: usize = 6;
 /// Beyond so many times the way from the best to the median, what is bad is not told apart.
 const FAR: f64 = 3.0;
-/// More is looked at than values where that leaves less than this share of the squared error.
-const BETTER: f64 = 0.9;
 /// No trial is believed to hang on itself alone.
 const MOST_LEVERAGE: f64 = 0.95;
 
@@ -41,7 +39,7 @@ pub struct Foretold {
     pub ends: Vec<End>,
     /// How many of them went on.
     pub went_on: usize,
-    /// Whether curves and parameters together foretell the ends of those better than values alone.
+    /// Whether so many did that curves and parameters are looked at too.
     pub is_learned: bool,
 }
 
@@ -61,11 +59,10 @@ pub struct Outlook {
 /// highest step that it shares with others, and what came first says less the less it agrees with what came after: a
 /// foretold end carries its variance.
 ///
-/// At each step there are three accounts of the ends, and the one is taken that errs least about those that went on, each left
-/// out in turn: by the value alone; by the value and what was gained over the last half of the way; and by these and the
-/// parameters, their squares included: linear regressions whose shrinkage follows from the data. The simpler one is
-/// taken unless the other is better by a tenth. Where curves cross late, slopes
-/// and parameters say more than values (benches/search/README.md); freeze-thaw optimisation (Swersky, Snoek and Adams
+/// At each step there are three accounts of the ends: by the value alone; by the value and what was gained over the last half of
+/// the way; and by these and the parameters, their squares included: linear regressions whose shrinkage follows from the data.
+/// Each counts the more the less it errs about those that went on, each left out in turn (see `blended`). Where curves cross late,
+/// slopes and parameters say more than values (benches/search/README.md); freeze-thaw optimisation (Swersky, Snoek and Adams
 /// 2014) and its successors learn the same from a process over curves.
 pub fn outlook(history: &History<'_>, space: &Space, steps: &[u64]) -> Outlook {
     let trials = history.trials();
@@ -146,24 +143,50 @@ fn foretell(columns: &Columns, rows: &[Row<'_>]) -> Foretold {
     };
     let features: Vec<Vec<f64>> = rows.iter().zip(values.iter().zip(&gains)).map(features).collect();
     let targets: Vec<f64> = own.iter().zip(&ends).map(|(value, end)| (end - value) / scale).collect();
-    let mut least = mean_square(&level.left_out);
     // The value; the curve; all.
-    for width in [1, 2, usize::MAX] {
+    let regressed = [1, 2, usize::MAX].into_iter().filter_map(|width| {
         let of = |row: usize| &features[row][..features[row].len().min(width)];
-        let Some(regression) = Regression::learned(&went_on.iter().map(|row| of(*row)).collect::<Vec<&[f64]>>(), &targets) else { continue };
-        let error = scale * scale * mean_square(&regression.left_out);
-        if error < if width == 1 { least } else { BETTER * least } {
-            least = error;
-            foretold.is_learned = width > 1;
-            let end = |(row, (place, value)): (&Row<'_>, (usize, &f64))| {
-                let (change, variance) = regression.expect(of(place));
-                // What lies beyond those that are told apart stays as far behind.
-                End { loss: value + scale * change + (row.value - value), variance: scale * scale * variance + doubt }
-            };
-            foretold.ends = rows.iter().zip(values.iter().enumerate()).map(end).collect();
-        }
-    }
+        let regression = Regression::learned(&went_on.iter().map(|row| of(*row)).collect::<Vec<&[f64]>>(), &targets)?;
+        let end = |(row, (place, value)): (&Row<'_>, (usize, &f64))| {
+            let (change, variance) = regression.expect(of(place));
+            // What lies beyond those that are told apart stays as far behind.
+            End { loss: value + scale * change + (row.value - value), variance: scale * scale * variance + doubt }
+        };
+        let ends = rows.iter().zip(values.iter().enumerate()).map(end).collect();
+        Some(Account { ends, missed: scale * scale * mean_square(&regression.left_out) })
+    });
+    let by_level = Account { ends: std::mem::take(&mut foretold.ends), missed: mean_square(&level.left_out) };
+    foretold.ends = blended(&std::iter::once(by_level).chain(regressed).collect::<Vec<Account>>(), went_on.len());
+    foretold.is_learned = true;
     foretold
+}
+
+/// One account of the ends.
+struct Account {
+    /// What it foretells of each row.
+    ends: Vec<End>,
+    /// The mean square of what it misses of those that went on, each foretold from the others.
+    missed: f64,
+}
+
+/// The ends that the accounts foretell together, each as likely as it makes the ends of the `count` rows that went on, left out
+/// in turn and with normal errors: `missed^(-count / 2)` (pseudo-Bayes factors, Geisser and Eddy 1979; Yao, Vehtari, Simpson and
+/// Gelman 2018, section 3.4).
+#[expect(clippy::cast_precision_loss, reason = "a number of trials")]
+fn blended(accounts: &[Account], count: usize) -> Vec<End> {
+    let missed = |account: &Account| if account.missed.is_nan() { f64::INFINITY } else { account.missed.max(f64::MIN_POSITIVE) };
+    let least = accounts.iter().map(missed).fold(f64::MAX, f64::min);
+    let likely: Vec<f64> = accounts.iter().map(|account| (missed(account) / least).powf(-0.5 * count as f64)).collect();
+    let all: f64 = likely.iter().sum();
+    let rows = accounts.first().map_or(0, |account| account.ends.len());
+    let blend = |row: usize| {
+        let told = || accounts.iter().zip(&likely).filter(|(_, likely)| **likely > 0.0).map(|(account, likely)| (account.ends[row], likely / all));
+        let loss = told().map(|(end, share)| share * end.loss).sum::<f64>();
+        // What they differ by is doubtful too.
+        let variance = told().map(|(end, share)| share * (end.variance + (end.loss - loss).powi(2))).sum();
+        End { loss, variance }
+    };
+    (0..rows).map(blend).collect()
 }
 
 /// Losses, the worst no further from the median than [`FAR`] times the best.

@@ -65,7 +65,8 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "asha",
     aliases: &[],
     summary: "successive halving without waiting: at each rung the best third (`reduction_factor`) goes on",
-    version: 1,
+    // 2: ends are foretold by all accounts of them, each as likely as it is.
+    version: 2,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR, RANK_BY, BRACKETS, MODE],
     build: |spec, budget| Asha::new(spec, budget).map(|asha| Box::new(asha) as Box<dyn Pruner>),
 };

@@ -14,7 +14,8 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "hyperband",
     aliases: &[],
     summary: "successive halving with every ladder at once, from many short trials to few full ones",
-    version: 1,
+    // 2: as `asha`.
+    version: 2,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RANK_BY, MODE],
     build: |spec, budget| Ok(Box::new(Asha::with_every_bracket(spec, budget)?)),
 };

@@ -15,9 +15,8 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "auto",
     aliases: &[],
     summary: "chooses a sampler by the space, the budget and the trials so far; each trial says which one drew it",
-    // 3: every fourth trial of a flat space is `gp`'s that learns from stopped trials from the first ones on, their curves and
-    // parameters included.
-    version: 3,
+    // 4: as `gp`.
+    version: 4,
     options: &[],
     build: |_, space| Ok(Box::new(Auto::new(space))),
 };
@@ -52,7 +51,7 @@ impl Auto {
             space.dimensions().iter().all(|dimension| dimension.when.is_none() && !matches!(dimension.distribution, Distribution::Choice { .. }));
         let cmaes = numbers.then(|| CmaEs::new(&PolicySpec::named("cmaes"), space).ok()).flatten();
         let early_gp = Gp::learning_from_stopped_trials(&PolicySpec::named("gp"));
-        Auto { cmaes, grid, early_gp, gp: Gp::new(&PolicySpec::named("gp")), tpe: Tpe::new(&PolicySpec::named("tpe")) }
+        Auto { cmaes, grid, early_gp, gp: Gp::new(&PolicySpec::named("gp")), tpe: Tpe::new(&PolicySpec::named("tpe").with("rules", "own")) }
     }
 
     /// The rule, first match first:

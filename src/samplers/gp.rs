@@ -29,8 +29,8 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "gp",
     aliases: &[],
     summary: "fits a Gaussian process and proposes where it expects most (few trials, parameters of numbers above all)",
-    // 3: ends of pruned trials are foretold from the curves and parameters of those that went on, with a variance.
-    version: 3,
+    // 4: ends of pruned trials are foretold by all accounts of them, each as likely as it is.
+    version: 4,
     options: &[OptionSpec {
         name: "n_startup_trials",
         kind: OptionKind::Int { min: 1, max: 10_000 },

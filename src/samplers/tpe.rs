@@ -17,13 +17,14 @@ use crate::params::Params;
 use crate::policy::{OptionKind, OptionSpec};
 use crate::seed::StreamRng;
 use crate::study::PolicySpec;
+use crate::trial::TrialNumber;
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "tpe",
     aliases: &[],
     summary: "learns where good points lie, all parameters together and conditional ones in their branch (joint TPE)",
-    // 2: trials that a pruner paused count with what they reported.
-    version: 2,
+    // 3: every fourth trial is drawn by Optuna's rules unless they or ours are asked for.
+    version: 3,
     options: &[
         OptionSpec {
             name: "n_startup_trials",
@@ -41,9 +42,9 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
         OptionSpec { name: "gamma_cap", kind: OptionKind::Int { min: 1, max: 1_000_000 }, default: "25", summary: "most trials that count as good" },
         OptionSpec {
             name: "rules",
-            kind: OptionKind::Word(&["own", "optuna"]),
-            default: "\"own\"",
-            summary: "widths of kernels and weights of trials: this program's, or those of Optuna 5",
+            kind: OptionKind::Word(&["mixed", "own", "optuna"]),
+            default: "\"mixed\"",
+            summary: "widths of kernels and weights of trials: this program's, those of Optuna 5, or these for every fourth trial",
         },
     ],
     build: |spec, _| Ok(Box::new(Tpe::new(spec))),
@@ -63,7 +64,8 @@ pub struct Tpe {
     candidates: usize,
     good_share: f64,
     good_most: usize,
-    rules: Rules,
+    /// The rules by which trials are drawn in turn.
+    rules: &'static [Rules],
     /// The trials as they were when it was asked last: a memo, it can be made again at any time.
     past: RefCell<Option<Past>>,
 }
@@ -77,9 +79,19 @@ impl Tpe {
             candidates: count("n_ei_candidates", 24),
             good_share: spec.float("gamma", 0.1),
             good_most: count("gamma_cap", 25),
-            rules: if spec.word("rules", "own") == "optuna" { Rules::OPTUNA } else { Rules::OWN },
+            rules: match spec.word("rules", "mixed") {
+                "own" => &[Rules::OWN],
+                "optuna" => &[Rules::OPTUNA],
+                _ => &Rules::MIXED,
+            },
             past: RefCell::new(None),
         }
+    }
+
+    /// The rules of a trial.
+    fn rules(&self, number: TrialNumber) -> &'static Rules {
+        let turns = self.rules.len() as u64;
+        &self.rules[usize::try_from(number.0 % turns).unwrap_or(0)]
     }
 
     /// Trials for the two densities, in order of their numbers.
@@ -100,9 +112,9 @@ impl Tpe {
         ((informed as f64 * self.good_share).ceil() as usize).min(self.good_most).min(informed)
     }
 
-    fn good_weights(&self, split: &Split, ask: &Ask<'_>) -> Vec<f64> {
+    fn good_weights(rules: &Rules, split: &Split, ask: &Ask<'_>) -> Vec<f64> {
         let by_age = weights_by_age(split.good.len());
-        if self.rules.good == GoodWeights::Uniform {
+        if rules.good == GoodWeights::Uniform {
             return by_age;
         }
         let loss = |trial: &usize| ask.history.final_score(&ask.history.trials()[*trial]).map_or(f64::NAN, |score| score.loss());
@@ -112,11 +124,12 @@ impl Tpe {
 
     fn learned(&self, past: &mut Past, ask: &Ask<'_>, rng: &mut StreamRng) -> Params {
         let split = self.split(past, ask);
+        let rules = self.rules(ask.number);
         let extras = Extras::new(&past.cube, ask, self.good_share, split.good.len() + split.bad.len());
         let slots = split.slots(past, ask);
         let past = &*past;
         let cube = &past.cube;
-        let densities = Densities::new(past, &slots, self.good_weights(&split, ask), &self.rules, &extras);
+        let densities = Densities::new(past, &slots, Self::good_weights(rules, &split, ask), rules, &extras);
         let fixed = cube.fixed(ask.fixed);
         let mut terms = Vec::new();
         let mut best: Option<(f64, Point)> = None;

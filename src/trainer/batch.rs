@@ -69,6 +69,11 @@ impl Batch {
         self.ids.clone().into()
     }
 
+    /// Tokens of each text.
+    pub(super) fn lengths(&self) -> Arc<[usize]> {
+        self.lengths.clone().into()
+    }
+
     /// Each token's place in its text, counted from `first`.
     pub(super) fn places(&self, first: usize) -> Arc<[u32]> {
         self.lengths.iter().flat_map(|length| (first..first + *length).map(|place| small(place).cast_unsigned())).collect()

@@ -6,6 +6,7 @@ use burn::tensor::{Tensor, activation};
 
 use super::batch::{Batch, Layout};
 use super::families::encoders::{Bend, Build};
+use super::fused;
 use super::layers::{Angles, Attention, Embedding, Inputs, JointFeed, LayerNorm, Linear, Pass, Rows, Sight, embed, feed_forward, gelu, tanh};
 use super::parameters::{Depth, Parameters, Part, Role};
 use crate::arguments::{Activation, Pooling};
@@ -149,10 +150,12 @@ impl Encoder {
 
     /// One vector per text, `[texts, width]`.
     fn pool(&self, pass: &Pass, batch: &Batch, x: Rows) -> Rows {
-        match self.pooling {
+        let ([_, width], lengths) = (x.dims(), batch.lengths());
+        let shape = [lengths.len(), width];
+        fused::apply(fused::Pool { lengths, width, pooling: self.pooling }, [&x], shape).unwrap_or_else(|| match self.pooling {
             Pooling::Cls => x.select(0, batch.firsts(pass.device)),
             Pooling::Mean => batch.shares(pass.device).matmul(x),
-        }
+        })
     }
 }
 

@@ -39,6 +39,10 @@ impl Rules {
 
     /// Those of Optuna 5.
     pub const OPTUNA: Rules = Rules { least: LeastWidth::Inverse, good: GoodWeights::Uniform };
+
+    /// Ours, and every fourth time Optuna's, whose wider kernels find more where good points are many and losses noisy: cross-validated
+    /// scores of real models (benches/search/README.md).
+    pub const MIXED: [Rules; 4] = [Rules::OWN, Rules::OWN, Rules::OWN, Rules::OPTUNA];
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of trials")]

@@ -11,6 +11,7 @@ use burn::tensor::{Device, Tensor};
 use super::super::dice::Dice;
 use super::super::parameters::{host, tensor};
 use super::*;
+use crate::arguments::Pooling;
 
 type Numbers = (Vec<f32>, [usize; 2]);
 
@@ -74,6 +75,9 @@ fn everything() -> Vec<Vec<f32>> {
             apply(Lookup { width: 37, taken: [(37, ids.clone()), (37, ids.clone())], aside: None }, [&a, &b], same).unwrap()
         }),
     ];
+    for pooling in [Pooling::Mean, Pooling::Cls] {
+        found.push(derived([rows()], |[x]| apply(Pool { lengths: [4, 1, 8].into(), width: 37, pooling }, [&x], [3, 37]).unwrap()));
+    }
     for curve in [Curve::Gelu, Curve::GeluTanh, Curve::Relu, Curve::Silu, Curve::Tanh] {
         found.push(derived([rows()], |[x]| apply(curve, [&x], same).unwrap()));
     }

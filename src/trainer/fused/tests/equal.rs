@@ -5,6 +5,7 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, activation, module};
 
 use super::*;
+use crate::trainer::batch::Batch;
 
 #[test]
 fn layer_norm_is_burns() {
@@ -24,6 +25,20 @@ fn rms_norm_is_that_of_tensor_operations() {
         let fused = derived(inputs(), |[x, scale]| apply(RmsNorm { epsilon: 1e-5 }, [&x, &scale], shape).unwrap());
         let burns = derived(inputs(), |[x, scale]| x.clone() / (x.square().mean_dim(1) + 1e-5).sqrt() * scale);
         assert_close(&fused, &burns, 5e-6);
+    }
+}
+
+#[test]
+fn a_texts_mean_and_its_first_row_are_those_of_tensor_operations() {
+    let batch = Batch::new([4, 1, 8].map(|length| vec![0; length]).into());
+    for (pooling, width) in [Pooling::Mean, Pooling::Cls].into_iter().zip([37, 16]) {
+        let rows = || [random(1, [13, width], 1.0)];
+        let fused = derived(rows(), |[x]| apply(Pool { lengths: batch.lengths(), width, pooling }, [&x], [3, width]).unwrap());
+        let burns = derived(rows(), |[x]| match pooling {
+            Pooling::Mean => batch.shares(&x.device()).matmul(x),
+            Pooling::Cls => x.clone().select(0, batch.firsts(&x.device())),
+        });
+        assert_close(&fused, &burns, 1e-6);
     }
 }
 
