@@ -10,8 +10,10 @@ use crate::device::{Device, Slot};
 use crate::engine::{Outcome, TellError};
 use crate::metric::Direction;
 use crate::params::Value;
+use crate::pruners;
 use crate::runner::inline::{InlineLauncher, TrialContext, TrialEnd, TrialError};
 use crate::runner::{Runner, RunnerError};
+use crate::samplers;
 use crate::space::distribution::DistributionError;
 use crate::space::{Condition, Dimension, Distribution, Scale, Space, SpaceError};
 use crate::storage::memory::MemoryStore;
@@ -202,13 +204,15 @@ impl Study {
 
     /// Who proposes; by default the same as in a study file.
     pub fn sampler(mut self, sampler: PolicySpec) -> Self {
-        self.spec.sampler = sampler;
+        let version = samplers::find(&sampler.name).map_or(sampler.version, |entry| entry.version);
+        self.spec.sampler = PolicySpec { version, ..sampler };
         self
     }
 
     /// Who stops hopeless trials; nobody by default.
     pub fn pruner(mut self, pruner: PolicySpec) -> Self {
-        self.spec.pruner = pruner;
+        let version = pruners::find(&pruner.name).map_or(pruner.version, |entry| entry.version);
+        self.spec.pruner = PolicySpec { version, ..pruner };
         self
     }
 

@@ -7,6 +7,7 @@ use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::event::Event;
 use hpsearch::metric::Direction;
 use hpsearch::params::Params;
+use hpsearch::pruners::PRUNERS;
 use hpsearch::samplers::SAMPLERS;
 use hpsearch::space::{Condition, Dimension, Distribution, Scale, Space};
 use hpsearch::study::{FailureCause, PolicySpec, Program, StudySpec};
@@ -42,8 +43,13 @@ pub fn sampler_named(name: &str) -> PolicySpec {
     SAMPLERS.iter().find(|entry| entry.name == name).expect("a sampler of the table").defaults()
 }
 
+/// The same of a pruner.
+pub fn pruner_named(name: &str) -> PolicySpec {
+    PRUNERS.iter().find(|entry| entry.name == name).expect("a pruner of the table").defaults()
+}
+
 pub fn asha(mode: &str) -> PolicySpec {
-    PolicySpec::named("asha").with("min_resource", 1).with("max_resource", 9).with("reduction_factor", 3).with("mode", mode)
+    pruner_named("asha").with("min_resource", 1).with("max_resource", 9).with("reduction_factor", 3).with("mode", mode)
 }
 
 /// Every combination that the crash tests go through.

@@ -47,6 +47,14 @@ fn a_pruned_closure_is_told_to_leave() {
 }
 
 #[test]
+fn policies_are_stored_with_the_version_of_their_rules() {
+    let study = Study::minimize("rules", "loss").sampler(PolicySpec::named("gp").with("n_startup_trials", 5)).pruner(PolicySpec::named("asha"));
+    assert_eq!(study.spec.sampler, crate::engine::sampler_named("gp").with("n_startup_trials", 5));
+    assert_eq!(study.spec.pruner, crate::engine::pruner_named("asha"));
+    assert!(study.spec.sampler.version > 1 && study.spec.pruner.version > 1);
+}
+
+#[test]
 fn errors_and_panics_fail_the_trial_and_nothing_else() {
     let mut study = parabola(Study::maximize("failing", "score")).trials(6);
     study.spec.budget.count = hpsearch::study::Count::All;
