@@ -175,7 +175,10 @@ struct Account {
 #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
 fn blended(accounts: &[Account], count: usize) -> Vec<End> {
     let missed = |account: &Account| if account.missed.is_nan() { f64::INFINITY } else { account.missed.max(f64::MIN_POSITIVE) };
-    let least = accounts.iter().map(missed).fold(f64::MAX, f64::min);
+    let least = accounts.iter().map(missed).fold(f64::INFINITY, f64::min);
+    if least.is_infinite() {
+        return accounts.first().map_or_else(Vec::new, |simplest| simplest.ends.clone());
+    }
     let likely: Vec<f64> = accounts.iter().map(|account| (missed(account) / least).powf(-0.5 * count as f64)).collect();
     let all: f64 = likely.iter().sum();
     let rows = accounts.first().map_or(0, |account| account.ends.len());

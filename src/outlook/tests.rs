@@ -148,4 +148,6 @@ fn accounts_count_as_they_are_likely() {
     // After many only the better one is left, and what errs beyond measure never counts.
     assert_eq!(blended(&[account(1.0, 2.0), account(4.0, 1.0)], 4000)[0], End { loss: 4.0, variance: 0.5 });
     assert_eq!(blended(&[account(f64::NAN, f64::INFINITY), account(4.0, 0.0)], 6)[0], End { loss: 4.0, variance: 0.5 });
+    // Of accounts that all do, the simplest.
+    assert_eq!(blended(&[account(1.0, f64::INFINITY), account(4.0, f64::NAN)], 6)[0], End { loss: 1.0, variance: 0.5 });
 }
