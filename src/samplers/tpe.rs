@@ -44,7 +44,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
             name: "rules",
             kind: OptionKind::Word(&["mixed", "own", "optuna"]),
             default: "\"mixed\"",
-            summary: "widths of kernels and weights of trials: this program's, those of Optuna 5, or these for every fourth trial",
+            summary: "widths of kernels and weights of trials: this program's, those of Optuna 5, or mixed: every fourth trial by the latter",
         },
     ],
     build: |spec, _| Ok(Box::new(Tpe::new(spec))),
