@@ -210,14 +210,15 @@ fn a_server_that_cannot_go_on_begins_anew() {
 
 #[test]
 fn what_is_not_what_was_promised_is_never_taken_for_the_model() {
-    let other = |edit: fn(&mut Vec<u8>)| {
+    type Edit = fn(&mut Vec<u8>);
+    let other = |edit: Edit| {
         move |asked: &Asked, _: usize| {
             let mut body = weights();
             edit(&mut body);
             ranged(asked, body)
         }
     };
-    let cases: [(fn(&mut Vec<u8>), &str); 3] = [
+    let cases: [(Edit, &str); 3] = [
         (|body| body[9_000] ^= 1, "is not what the server promised (its SHA-256 differs)"),
         (|body| body.extend([0; 8]), "has 20008 bytes where the server promised 20000"),
         (|body| body.truncate(12_000), "it ended after 12000 of 20000 bytes"),
