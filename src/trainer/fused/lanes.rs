@@ -134,17 +134,29 @@ pub(super) fn sum(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
             lanes[lane] += term(a[lane], b[lane]);
         }
     }
-    for ((lane, a), b) in lanes.iter_mut().zip(a_rest).zip(b_rest) {
-        *lane += term(*a, *b);
-    }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for lane in 0..width {
-            lanes[lane] += lanes[lane + width];
+    if !a_rest.is_empty() {
+        // Other lanes, since those above stay in a register only if no place among them is computed.
+        let mut some = lanes;
+        for ((lane, a), b) in some.iter_mut().zip(a_rest).zip(b_rest) {
+            *lane += term(*a, *b);
         }
-        width /= 2;
+        lanes = some;
     }
-    lanes[0]
+    folded(lanes, |one, other| one + other)
+}
+
+/// All lanes in one: each of a half is joined with the one as far in the other half, until one is left.
+#[inline(always)]
+fn folded(lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut eight = [0.0; 8];
+    for lane in 0..8 {
+        eight[lane] = join(lanes[lane], lanes[lane + 8]);
+    }
+    let mut four = [0.0; 4];
+    for lane in 0..4 {
+        four[lane] = join(eight[lane], eight[lane + 4]);
+    }
+    join(join(four[0], four[2]), join(four[1], four[3]))
 }
 
 /// The greatest number, NaN left aside.
@@ -159,15 +171,13 @@ pub(super) fn greatest(numbers: &[f32]) -> f32 {
             lanes[lane] = greater(chunk[lane], lanes[lane]);
         }
     }
-    for (lane, number) in lanes.iter_mut().zip(rest) {
-        *lane = greater(*number, *lane);
-    }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for lane in 0..width {
-            lanes[lane] = greater(lanes[lane + width], lanes[lane]);
+    if !rest.is_empty() {
+        // As in `sum`.
+        let mut some = lanes;
+        for (lane, number) in some.iter_mut().zip(rest) {
+            *lane = greater(*number, *lane);
         }
-        width /= 2;
+        lanes = some;
     }
-    lanes[0]
+    folded(lanes, greater)
 }

@@ -1,10 +1,10 @@
 //! Matrix products block by block: factors are packed as the innermost loops read them, and parts that fit a cache are used up there.
 #![expect(unsafe_code, reason = "it is for the functions of `products`, which check places")]
 
-use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 use std::cell::RefCell;
 
-use super::kernels::{AVX2, AVX512, Kernel, Kernels, Tile, turn};
+use super::kernels::{AVX2, AVX512, Kernels, Pair, Source, Tile, turn};
 use super::{Landing, Place, Product, finish_part};
 
 /// Numbers of a packed right block: half of a second-level cache of one megabyte.
@@ -21,9 +21,6 @@ const CLASH: usize = 1024;
 
 /// Left factors that reach over so many numbers stay in a second-level cache beside a right block, so that nothing is asked for ahead.
 const CACHED: usize = 64 * 1024;
-
-/// Rows of the right factor that are fetched ahead of the one that is packed.
-const AHEAD: usize = 4;
 
 /// 64 bytes that begin where a cache line does.
 #[derive(Clone, Copy)]
@@ -70,7 +67,11 @@ unsafe fn multiply<const WIDE: usize, const TALL: usize>(kernels: &Kernels, prod
             let deep = depth.min(inner - first);
             // SAFETY: `block` has room for `deep` rows of all panels, `strip` for the strips of all kernels; all places lie in their matrices.
             unsafe {
-                pack_right::<WIDE>(right, [first, deep, column, width], block);
+                // Full panels that lie in rows are packed by the kernels of the first rows.
+                let copied = if right.1.column == 1 { width / WIDE * WIDE } else { 0 };
+                if copied < width {
+                    pack_right::<WIDE>(right, [first, deep, column + copied, width - copied], block.add(copied * deep));
+                }
                 for row in (0..rows).step_by(TALL) {
                     let tall = TALL.min(rows - row);
                     let (kernels, numbers, apart) = read_left::<TALL>(kernels, left, [row, rows, first, deep], strip);
@@ -82,7 +83,9 @@ unsafe fn multiply<const WIDE: usize, const TALL: usize>(kernels: &Kernels, prod
                         let adds = landing == Landing::Add || first > 0;
                         let columns = WIDE.min(width - panel);
                         let to = Tile { output: output.add(place), also: also.wrapping_add(place), row: out.row, columns, scale, adds };
-                        kernels[tall - 1](deep, numbers, apart, block.add(panel * deep), &to);
+                        let kernels = if row == 0 && panel < copied { kernels.copy } else { kernels.read };
+                        let source = Source(right.0.wrapping_add(right.1.start + first * right.1.row + column + panel), right.1.row);
+                        kernels[tall - 1](deep, numbers, apart, block.add(panel * deep), source, &to);
                     }
                     if let Some((finish, beside, shift)) = finish.filter(|_| first + deep == inner) {
                         for row in row..row + tall {
@@ -106,31 +109,22 @@ fn room(lines: &mut Vec<Line>, count: usize) -> *mut f32 {
     lines.as_mut_ptr().cast()
 }
 
-/// Rows of the right factor in panels of `WIDE` columns, one after another. Behind the last column lies what lay there: it is multiplied and
-/// thrown away.
+/// Rows of the right factor in panels of `WIDE` columns, one after another; where a row's numbers lie one after another, only of one panel that is not
+/// full. Behind the last column lies what lay there: it is multiplied and thrown away.
 #[inline(always)]
 unsafe fn pack_right<const WIDE: usize>((right, place): (*const f32, Place), [first, deep, column, width]: [usize; 4], block: *mut f32) {
     // SAFETY: what is read lies in the factor; panels follow each other in the block.
     unsafe {
         let from = right.add(place.start + first * place.row + column * place.column);
-        let whole = width / WIDE * WIDE;
-        let rest = block.add(whole * deep);
         if place.column == 1 {
+            let eights = width / 8 * 8;
             for row in 0..deep {
-                let from = from.add(row * place.row);
-                let later = from.wrapping_add(AHEAD * place.row);
-                for line in (0..width).step_by(16) {
-                    _mm_prefetch::<_MM_HINT_T0>(later.wrapping_add(line).cast());
+                let (from, to) = (from.add(row * place.row), block.add(row * WIDE));
+                for column in (0..eights).step_by(8) {
+                    to.add(column).cast::<[f32; 8]>().write(from.add(column).cast::<[f32; 8]>().read());
                 }
-                for panel in (0..whole).step_by(WIDE) {
-                    block.add(panel * deep + row * WIDE).cast::<[f32; WIDE]>().write(from.add(panel).cast::<[f32; WIDE]>().read());
-                }
-                let eights = width / 8 * 8;
-                for column in (whole..eights).step_by(8) {
-                    rest.add(row * WIDE + column - whole).cast::<[f32; 8]>().write(from.add(column).cast::<[f32; 8]>().read());
-                }
-                for column in eights.max(whole)..width {
-                    rest.add(row * WIDE + column - whole).write(from.add(column).read());
+                for column in eights..width {
+                    to.add(column).write(from.add(column).read());
                 }
             }
             return;
@@ -178,27 +172,27 @@ fn fetch_left<const TALL: usize>((left, place): (*const f32, Place), [row, rows,
 /// Up to `TALL` rows of the left factor, of `rows` from the one numbered `row` on: the kernels for how they lie, one for each number of rows,
 /// and what these are told. They lie where they are, or in `strip`, if what is far apart would push each other out of the caches.
 #[inline(always)]
-unsafe fn read_left<const TALL: usize>(
-    kernels: &Kernels,
+unsafe fn read_left<'k, const TALL: usize>(
+    kernels: &'k Kernels,
     (left, place): (*const f32, Place),
     [row, rows, first, deep]: [usize; 4],
     strip: *mut f32,
-) -> (&'static [Kernel], *const f32, usize) {
+) -> (&'k Pair, *const f32, usize) {
     // SAFETY: what is read lies in the factor; there is room for strips.
     unsafe {
         let from = left.add(place.start + row * place.row + first * place.column);
         if place.column == 1 {
             if !place.row.is_multiple_of(CLASH) {
-                return (kernels.flat, from, place.row);
+                return (&kernels.flat, from, place.row);
             }
             let apart = deep.next_multiple_of(16) + 16;
             for row in 0..TALL.min(rows - row) {
                 strip.add(row * apart).copy_from_nonoverlapping(from.add(row * place.row), deep);
             }
-            return (kernels.flat, strip, apart);
+            return (&kernels.flat, strip, apart);
         }
         if !place.column.is_multiple_of(CLASH) {
-            return (kernels.tall, from, place.column);
+            return (&kernels.tall, from, place.column);
         }
         let (group, within) = (STRIPS * TALL, row % (STRIPS * TALL));
         if within == 0 {
@@ -206,6 +200,6 @@ unsafe fn read_left<const TALL: usize>(
                 strip.add(column * group).copy_from_nonoverlapping(from.add(column * place.column), group.min(rows - row));
             }
         }
-        (kernels.tall, strip.add(within), group)
+        (&kernels.tall, strip.add(within), group)
     }
 }

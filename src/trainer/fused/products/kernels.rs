@@ -22,16 +22,31 @@ pub(super) struct Tile {
     pub(super) adds: bool,
 }
 
-/// A tile of `inner` products: left numbers, how far their rows lie apart, a right panel, where it goes.
-pub(super) type Kernel = unsafe fn(usize, *const f32, usize, *const f32, &Tile);
+/// Where the rows of a right panel lie in their matrix, and how far apart.
+#[derive(Clone, Copy)]
+pub(super) struct Source(pub(super) *const f32, pub(super) usize);
+
+/// A tile of `inner` products: left numbers, how far their rows lie apart, a right panel, where that is copied from first if it is, where the tile
+/// goes.
+pub(super) type Kernel = unsafe fn(usize, *const f32, usize, *mut f32, Source, &Tile);
 
 /// The kernels of a processor.
 pub(super) struct Kernels {
     /// For one row, two rows, .. of left numbers whose rows lie as far apart as is said.
-    pub(super) flat: &'static [Kernel],
+    pub(super) flat: Pair,
     /// The same where it is columns that lie as far apart, the numbers of each one after another.
-    pub(super) tall: &'static [Kernel],
+    pub(super) tall: Pair,
 }
+
+/// Kernels that read a right panel, and those that read it where it comes from and leave it in the panel for others: copied while
+/// numbers are multiplied, it costs next to nothing.
+pub(super) struct Pair {
+    pub(super) read: &'static [Kernel],
+    pub(super) copy: &'static [Kernel],
+}
+
+/// Rows of a right matrix that are fetched ahead of the one that is copied.
+const AHEAD: usize = 12;
 
 macro_rules! tile {
     (
@@ -39,26 +54,44 @@ macro_rules! tile {
         $zero:ident, $load:ident, $store:ident, $spread:ident, $fma:ident, $times:ident, $plus:ident, $load_some:ident, $store_some:ident
     ) => {
         /// # Safety
-        /// The processor has the features; `left` and `right` hold `inner` columns and rows of `R` rows and of a panel; the tile's rows and columns
-        /// are the caller's.
+        /// The processor has the features; `left` and `right` hold `inner` columns and rows of `R` rows and of a panel, which is as wide as the
+        /// registers and aligned as they are; where it is copied, `source` holds as much; the tile's rows and columns are the caller's.
         #[target_feature(enable = $features)]
-        unsafe fn $name<const R: usize, const TALL: bool>(inner: usize, left: *const f32, apart: usize, right: *const f32, to: &Tile) {
+        unsafe fn $name<const R: usize, const TALL: bool, const COPY: bool>(
+            inner: usize,
+            left: *const f32,
+            apart: usize,
+            right: *mut f32,
+            source: Source,
+            to: &Tile,
+        ) {
             let mut sums = [[$zero(); 2]; R];
             // SAFETY: the caller's promise.
             unsafe {
                 // A pointer for three rows: the processor's addresses reach two more from it.
                 let mut rows = [left, left.wrapping_add(3 * apart), left.wrapping_add(6 * apart), left.wrapping_add(9 * apart)];
-                let (mut column, mut right) = (left, right);
+                let (mut column, mut right, Source(mut source, step)) = (left, right, source);
                 // Lines of the output are asked for one after another while the factors run by.
                 let (pace, mut reached) = ((R << 16) / inner, 0);
                 for _ in 0..inner {
-                    for begin in [to.output.cast_const(), to.also] {
-                        let line = begin.wrapping_add((reached >> 16) * to.row);
-                        _mm_prefetch::<_MM_HINT_T0>(line.cast());
-                        _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(2 * $lanes - 1).cast());
+                    let (first, second);
+                    if COPY {
+                        let later = source.wrapping_add(AHEAD * step);
+                        _mm_prefetch::<_MM_HINT_T0>(later.cast());
+                        _mm_prefetch::<_MM_HINT_T0>(later.wrapping_add(2 * $lanes - 1).cast());
+                        (first, second) = ($load(source), $load(source.add($lanes)));
+                        $store(right, first);
+                        $store(right.add($lanes), second);
+                        source = source.wrapping_add(step);
+                    } else {
+                        for begin in [to.output.cast_const(), to.also] {
+                            let line = begin.wrapping_add((reached >> 16) * to.row);
+                            _mm_prefetch::<_MM_HINT_T0>(line.cast());
+                            _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(2 * $lanes - 1).cast());
+                        }
+                        reached += pace;
+                        (first, second) = ($load(right), $load(right.add($lanes)));
                     }
-                    reached += pace;
-                    let (first, second) = ($load(right), $load(right.add($lanes)));
                     for row in 0..R {
                         let number = $spread(if TALL { *column.add(row) } else { *rows[row / 3].add(row % 3 * apart) });
                         sums[row][0] = $fma(number, first, sums[row][0]);
@@ -131,7 +164,10 @@ tile!(
 
 macro_rules! kernels {
     ($name:ident, $tile:ident: $($rows:literal)*) => {
-        pub(super) static $name: Kernels = Kernels { flat: &[$($tile::<$rows, false>),*], tall: &[$($tile::<$rows, true>),*] };
+        pub(super) static $name: Kernels = Kernels {
+            flat: Pair { read: &[$($tile::<$rows, false, false>),*], copy: &[$($tile::<$rows, false, true>),*] },
+            tall: Pair { read: &[$($tile::<$rows, true, false>),*], copy: &[$($tile::<$rows, true, true>),*] },
+        };
     };
 }
 
