@@ -172,12 +172,12 @@ fn fetch_left<const TALL: usize>((left, place): (*const f32, Place), [row, rows,
 /// Up to `TALL` rows of the left factor, of `rows` from the one numbered `row` on: the kernels for how they lie, one for each number of rows,
 /// and what these are told. They lie where they are, or in `strip`, if what is far apart would push each other out of the caches.
 #[inline(always)]
-unsafe fn read_left<'k, const TALL: usize>(
-    kernels: &'k Kernels,
+unsafe fn read_left<const TALL: usize>(
+    kernels: &Kernels,
     (left, place): (*const f32, Place),
     [row, rows, first, deep]: [usize; 4],
     strip: *mut f32,
-) -> (&'k Pair, *const f32, usize) {
+) -> (&Pair, *const f32, usize) {
     // SAFETY: what is read lies in the factor; there is room for strips.
     unsafe {
         let from = left.add(place.start + row * place.row + first * place.column);
