@@ -171,13 +171,8 @@ pub(super) fn greatest(numbers: &[f32]) -> f32 {
             lanes[lane] = greater(chunk[lane], lanes[lane]);
         }
     }
-    if !rest.is_empty() {
-        // As in `sum`.
-        let mut some = lanes;
-        for (lane, number) in some.iter_mut().zip(rest) {
-            *lane = greater(*number, *lane);
-        }
-        lanes = some;
+    for (lane, number) in lanes.iter_mut().zip(rest) {
+        *lane = greater(*number, *lane);
     }
     folded(lanes, greater)
 }

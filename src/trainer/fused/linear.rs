@@ -275,21 +275,10 @@ vectorised! {
 }
 
 vectorised! {
-    /// The sum of all rows: four at a time, so that sums are read and written a fourth as often.
+    /// The sum of all rows.
     pub(super) fn column_sums(rows: &[f32], width: usize) -> Vec<f32> {
         let mut sums = vec![0.0; width];
-        let fours = rows.chunks_exact(4 * width);
-        let rest = fours.remainder();
-        for four in fours {
-            let ((a, b), (c, d)) = {
-                let (ab, cd) = four.split_at(2 * width);
-                (ab.split_at(width), cd.split_at(width))
-            };
-            for ((sum, (a, b)), (c, d)) in sums.iter_mut().zip(a.iter().zip(b)).zip(c.iter().zip(d)) {
-                *sum += (a + b) + (c + d);
-            }
-        }
-        for row in rest.chunks_exact(width) {
+        for row in rows.chunks_exact(width) {
             for (sum, number) in sums.iter_mut().zip(row) {
                 *sum += number;
             }

@@ -26,8 +26,7 @@ pub(super) struct Tile {
 #[derive(Clone, Copy)]
 pub(super) struct Source(pub(super) *const f32, pub(super) usize);
 
-/// A tile of `inner` products: left numbers, how far their rows lie apart, a right panel, where that is copied from first if it is, where the tile
-/// goes.
+/// A tile of `inner` products: left numbers, how far their rows lie apart, a right panel, where that is copied from if it is, where the tile goes.
 pub(super) type Kernel = unsafe fn(usize, *const f32, usize, *mut f32, Source, &Tile);
 
 /// The kernels of a processor.
@@ -54,8 +53,8 @@ macro_rules! tile {
         $zero:ident, $load:ident, $store:ident, $spread:ident, $fma:ident, $times:ident, $plus:ident, $load_some:ident, $store_some:ident
     ) => {
         /// # Safety
-        /// The processor has the features; `left` and `right` hold `inner` columns and rows of `R` rows and of a panel, which is as wide as the
-        /// registers and aligned as they are; where it is copied, `source` holds as much; the tile's rows and columns are the caller's.
+        /// The processor has the features; `left` and `right` hold `inner` columns and rows of `R` rows and of a panel; where that is copied,
+        /// `source` holds as many rows of its width; the tile's rows and columns are the caller's.
         #[target_feature(enable = $features)]
         unsafe fn $name<const R: usize, const TALL: bool, const COPY: bool>(
             inner: usize,
