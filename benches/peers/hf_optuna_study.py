@@ -158,6 +158,7 @@ def main():
                       "steps": stats["steps"], "steps_per_s": round(stats["steps"] / max(stats["train_s"], 1e-9), 3),
                       "processor_s": round(time.process_time(), 1),
                       "history": [[round(t.datetime_complete.timestamp() - start, 1), t.value] for t in study.trials if t.state.name == "COMPLETE"],
+                      "points": [t.params for t in study.trials], "values": [t.value for t in study.trials],
                       "best_valid": best["metric"], "best_test": best["test"], "best_params": best["params"],
                       "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}))
 

@@ -9,7 +9,9 @@
 trials and evaluations, and two cores: the Trainer as one process of two threads (as it is used), hpsearch as two slots of one thread. Wall
 time counts, start to end, tokenising included; runs alternate, so that other work on the machine hits both, and processor seconds are printed
 beside. `to_peer` is after how long the study had a trial at least as accurate on the validation rows as the best of Optuna + Trainer in the same
-round: with `--pruner asha` that counts, not trials an hour. `--own-sampler` leaves hpsearch its default sampler.
+round: with `--pruner asha` that counts, not trials an hour. `--own-sampler` leaves hpsearch its default sampler. With `--same-points` the
+Trainer's study comes first and hpsearch trains the points that it tried, so that accuracy tells of trainers and not of points: `values` are those
+of all points on the validation rows, in order.
 """
 import argparse, datetime, json, os, resource, subprocess, sys, tempfile, time
 
@@ -63,12 +65,13 @@ def children_seconds():
     return used.ru_utime + used.ru_stime
 
 
-def ours(a, room, seed):
+def ours(a, room, seed, points=()):
     name = f"side-by-side-{seed}"
     path, store = f"{room}/{name}.toml", f"{room}/{name}.db"
     with open(path, "w") as f:
         f.write(STUDY.format(name=name, seed=seed, trials=a.trials, count="completed" if a.pruner == "none" else "finished", rows=room,
                              model=os.path.abspath(a.model), epochs=a.epochs, pruner=a.pruner, sampler="auto" if a.own_sampler else "tpe"))
+        f.writelines(f"\n[[enqueue]]\n" + "".join(f"{name} = {value!r}\n" for name, value in point.items()) for point in points)
     began, processor = time.time(), children_seconds()
     run = subprocess.run([a.hpsearch, "--store", store, "run", path, "--plain"], capture_output=True, text=True)
     wall, processor = time.time() - began, children_seconds() - processor
@@ -82,13 +85,14 @@ def ours(a, room, seed):
     best = json.loads(subprocess.run([a.hpsearch, "--store", store, "best", name, "--json"], check=True, capture_output=True, text=True).stdout)
     metrics = json.load(open(f"{room}/{name}/metrics.json"))
     return {"wall_s": round(wall, 1), "processor_s": round(processor, 1), "trials": len(trials), "history": history, "best_valid": best["trial"]["value"], "metrics": metrics,
+            "values": [t["value"] for t in sorted(trials, key=lambda t: t["number"])],
             "peak_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024}
 
 
 def theirs(a, room, seed, group):
     command = [sys.executable, os.path.join(os.path.dirname(__file__), "hf_optuna_study.py"), "--model", a.model, "--train", a.train,
                "--test", a.test, "--text-column", a.text_column, "--label-column", a.label_column, "--trials", str(a.trials), "--epochs",
-               str(a.epochs), "--threads", "2", "--pruner", a.pruner, "--seed", str(seed), "--out", f"{room}/peer-{seed}-{group}", "--rows", str(a.rows)]
+               str(a.epochs), "--threads", str(a.threads), "--pruner", a.pruner, "--seed", str(seed), "--out", f"{room}/peer-{seed}-{group}", "--rows", str(a.rows)]
     run = subprocess.run(command + (["--group-by-length"] if group else []), capture_output=True, text=True)
     if run.returncode:
         sys.exit(run.stdout + run.stderr)
@@ -107,7 +111,9 @@ def main():
     p.add_argument("--trials", type=int, default=4)
     p.add_argument("--epochs", type=int, default=3)
     p.add_argument("--rounds", type=int, default=1)
+    p.add_argument("--threads", type=int, default=2, help="of the Trainer")
     p.add_argument("--own-sampler", action="store_true", help="hpsearch's default sampler instead of tpe")
+    p.add_argument("--same-points", action="store_true", help="hpsearch trains the points that the Trainer's study tried")
     p.add_argument("--no-group", action="store_true", help="leave out the Trainer with group_by_length")
     p.add_argument("--pruner", choices=["none", "asha"], default="none")
     a = p.parse_args()
@@ -116,7 +122,11 @@ def main():
             subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), "hf_optuna_study.py"), "--model", a.model, "--train", a.train,
                             "--test", a.test, "--text-column", a.text_column, "--label-column", a.label_column, "--rows", str(a.rows), "--seed",
                             str(seed), "--trials", "0", "--split-out", room], check=True)
-            sides = [("hpsearch", ours(a, room, seed)), ("Optuna + Trainer", theirs(a, room, seed, False))]
+            if a.same_points:
+                peer = theirs(a, room, seed, False)
+                sides = [("hpsearch", ours(a, room, seed, peer["points"])), ("Optuna + Trainer", peer)]
+            else:
+                sides = [("hpsearch", ours(a, room, seed)), ("Optuna + Trainer", theirs(a, room, seed, False))]
             if not a.no_group:
                 sides.append(("the same, group_by_length", theirs(a, room, seed, True)))
             aim = sides[1][1]["best_valid"]
