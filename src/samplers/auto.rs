@@ -15,8 +15,8 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "auto",
     aliases: &[],
     summary: "chooses a sampler by the space, the budget and the trials so far; each trial says which one drew it",
-    // 4: as `gp`.
-    version: 4,
+    // 5: no turns of `tpe` where points are few.
+    version: 5,
     options: &[],
     build: |_, space| Ok(Box::new(Auto::new(space))),
 };
@@ -28,6 +28,8 @@ const GP_MOST: u64 = 250;
 const MANY_WORKERS: u64 = 32;
 /// Beyond so many axes lengths cannot be told from a few dozen trials, and each suggestion takes long.
 const MANY_AXES: usize = 40;
+/// Among up to so many points `gp`, which proposes none twice, is not held up by a place where it is wrong: `tpe` is not needed beside it.
+const FEW_POINTS: u64 = 100_000;
 
 /// Chooses anew for every trial; nothing is remembered between them.
 #[derive(Debug)]
@@ -62,7 +64,8 @@ impl Auto {
     /// 3. conditional parameters: `gp` and `tpe` in turns. Each alone was behind the other on some of the conditional
     ///    problems of benches/search/README.md, and the two together were ahead of both;
     /// 4. otherwise `gp`, and every fourth time `tpe`: where the process is wrong (losses with heavy tails and cusps) it was
-    ///    never ahead again, and where it is right a fourth costs little. Where trials are stopped early, `gp` waits for ten that
+    ///    never ahead again, and where it is right a fourth costs little. Not so where points are few, each of which is tried once:
+    ///    there `gp` alone is as good or better (benches/search/README.md). Where trials are stopped early, `gp` waits for ten that
     ///    were not, and draws evenly until then; every fourth time it does not wait, but learns from the stopped ones.
     fn decide(&self, situation: &Situation<'_>) -> (&dyn Sampler, Choice) {
         let Situation { space, number, finished, unfinished, budget } = *situation;
@@ -91,7 +94,8 @@ impl Auto {
             let reason = "some parameters are conditional: `gp` and `tpe` take turns".to_owned();
             return if number.0.is_multiple_of(2) { gp(reason) } else { tpe(reason) };
         }
-        if number.0 % 4 == 3 {
+        let few = space.cardinality().is_some_and(|points| points <= FEW_POINTS);
+        if number.0 % 4 == 3 && !few {
             return tpe("no parameter is conditional: every fourth trial is left to `tpe`, against what the process does not see".to_owned());
         }
         gp(format!("no parameter is conditional, and {finished} trials are finished, fewer than {GP_MOST}"))
@@ -148,6 +152,16 @@ mod tests {
         assert_eq!([name(&numbers(3), 0, 0, Some(10)), name(&numbers(3), 249, 31, None), name(&numbers(3), 19, 0, None)], ["gp", "gp", "tpe"]);
         assert_eq!([name(&choices(), 250, 0, None), name(&numbers(3), 20, 32, None), name(&numbers(41), 20, 0, None)], ["tpe"; 3]);
         assert_eq!([name(&numbers(3), 250, 0, None), name(&numbers(41), 250, 0, None)], ["cmaes", "tpe"]);
+    }
+
+    #[test]
+    fn among_few_points_the_process_is_alone() {
+        let whole = |most: i64| {
+            let axis = || Distribution::int(1, most, Scale::Linear, 1).unwrap();
+            Space::new(vec![dimension("x", axis(), &[]), dimension("y", axis(), &[])]).unwrap()
+        };
+        let name = |space: &Space, finished| chosen(space, finished, 0, Some(100)).sampler;
+        assert_eq!([name(&whole(316), 18), name(&whole(316), 19), name(&whole(317), 18), name(&whole(317), 19)], ["gp", "gp", "gp", "tpe"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::curve::{Curve, bend, bend_and_slope, times};
 use super::dropout::{Mask, counter, masked};
 use super::lanes::vectorised;
-use super::products::{Finish, Landing, Place, new_finished_product, new_product, new_product_and_more, product, side_by_side};
+use super::products::{Finish, Landing, Place, new_finished_product, new_product, new_product_and_more, new_product_and_sums, product, side_by_side};
 use super::{Operation, Purpose, Slope};
 
 /// `curve(x W + b)`: inputs `x [rows, in]`, `W [in, width]`, `b [1, width]`, output `[rows, width]`.
@@ -124,10 +124,11 @@ impl SideBySide {
         side_by_side([maps[0].rows, maps[0].input], (x, maps[0].inputs()), rights, finish)
     }
 
-    fn slopes(&self, x: &[f32], weights: [&[f32]; 3], gradient: &[f32], rows: bool, wanted: [bool; 3]) -> (Slope, [Slope; 3]) {
+    /// The slopes of the rows, and those of each map's weight and bias.
+    fn slopes(&self, x: &[f32], weights: [&[f32]; 3], gradient: &[f32], rows: bool, wanted: [[bool; 2]; 3]) -> (Slope, [[Slope; 2]; 3]) {
         let maps = self.maps(x, weights);
         let mut dx = Vec::new();
-        let dweights = [0, 1, 2].map(|part| {
+        let parameters = [0, 1, 2].map(|part| {
             let ((map, place), weight) = (maps[part], weights[part]);
             if rows {
                 let (sizes, turned) = ([map.rows, map.width, map.input], (weight, map.outputs().transposed()));
@@ -137,9 +138,9 @@ impl SideBySide {
                     product(sizes, (&mut dx, map.inputs()), (gradient, place), turned, 1.0, Landing::Add);
                 }
             }
-            Slope::when(wanted[part], || new_product([map.input, map.rows, map.width], (x, map.inputs().transposed()), (gradient, place)))
+            map.parameters(x, (gradient, place), wanted[part])
         });
-        (Slope::when(rows, || dx), dweights)
+        (Slope::when(rows, || dx), parameters)
     }
 }
 
@@ -153,16 +154,9 @@ impl Operation<7> for SideBySide {
     }
 
     fn backward(&self, [x, w1, w2, w3, ..]: [&[f32]; 7], (): (), gradient: &[f32], wanted: [bool; 7]) -> [Slope; 7] {
-        let [rows, w1_, w2_, w3_, biases @ ..] = wanted;
-        let (dx, [dw1, dw2, dw3]) = self.slopes(x, [w1, w2, w3], gradient, rows, [w1_, w2_, w3_]);
-        let width: usize = self.widths.iter().sum();
-        let sums = if biases.contains(&true) { column_sums(gradient, width) } else { vec![0.0; width] };
-        let mut first = 0;
-        let [db1, db2, db3] = [0, 1, 2].map(|part| {
-            let range = first..first + self.widths[part];
-            first = range.end;
-            Slope::when(biases[part], || sums[range].to_vec())
-        });
+        let [rows, weights @ .., b1, b2, b3] = wanted;
+        let parts = [[weights[0], b1], [weights[1], b2], [weights[2], b3]];
+        let (dx, [[dw1, db1], [dw2, db2], [dw3, db3]]) = self.slopes(x, [w1, w2, w3], gradient, rows, parts);
         [dx, dw1, dw2, dw3, db1, db2, db3]
     }
 }
@@ -176,7 +170,7 @@ impl Operation<4> for SideBySide {
     }
 
     fn backward(&self, [x, w1, w2, w3]: [&[f32]; 4], (): (), gradient: &[f32], [rows, wanted @ ..]: [bool; 4]) -> [Slope; 4] {
-        let (dx, [dw1, dw2, dw3]) = self.slopes(x, [w1, w2, w3], gradient, rows, wanted);
+        let (dx, [[dw1, _], [dw2, _], [dw3, _]]) = self.slopes(x, [w1, w2, w3], gradient, rows, wanted.map(|weight| [weight, false]));
         [dx, dw1, dw2, dw3]
     }
 }
@@ -222,11 +216,19 @@ impl Map {
     /// The slopes of rows, weight and bias.
     pub(super) fn slopes(self, x: &[f32], weight: &[f32], gradient: &[f32], [dx, dweight, dbias]: [bool; 3]) -> [Slope; 3] {
         let (outer, inner) = ((gradient, self.outputs()), (weight, self.outputs().transposed()));
-        [
-            Slope::when(dx, || new_product([self.rows, self.width, self.input], outer, inner)),
-            Slope::when(dweight, || new_product([self.input, self.rows, self.width], (x, self.inputs().transposed()), outer)),
-            Slope::when(dbias, || column_sums(gradient, self.width)),
-        ]
+        let dx = Slope::when(dx, || new_product([self.rows, self.width, self.input], outer, inner));
+        let [dweight, dbias] = self.parameters(x, outer, [dweight, dbias]);
+        [dx, dweight, dbias]
+    }
+
+    /// The slopes of weight and bias.
+    fn parameters(self, x: &[f32], outer: (&[f32], Place), [dweight, dbias]: [bool; 2]) -> [Slope; 2] {
+        let (sizes, x) = ([self.input, self.rows, self.width], (x, self.inputs().transposed()));
+        if dweight && dbias {
+            let (dweight, dbias) = new_product_and_sums(sizes, x, outer);
+            return [Slope::New(dweight), Slope::New(dbias)];
+        }
+        [Slope::when(dweight, || new_product(sizes, x, outer)), Slope::when(dbias, || column_sums([self.rows, self.width], outer))]
     }
 }
 
@@ -274,15 +276,11 @@ vectorised! {
     }
 }
 
-vectorised! {
-    /// The sum of all rows.
-    pub(super) fn column_sums(rows: &[f32], width: usize) -> Vec<f32> {
-        let mut sums = vec![0.0; width];
-        for row in rows.chunks_exact(width) {
-            for (sum, number) in sums.iter_mut().zip(row) {
-                *sum += number;
-            }
-        }
-        sums
+/// The sum of all rows, one after another.
+fn column_sums([rows, columns]: [usize; 2], (numbers, place): (&[f32], Place)) -> Vec<f32> {
+    let mut sums = vec![0.0; columns];
+    for row in 0..rows {
+        add(&mut sums, &numbers[place.start + row * place.row..]);
     }
+    sums
 }

@@ -107,7 +107,7 @@ pub(super) unsafe fn product_in_room(
     assert!(out.end(rows, columns) < output.len(), "the output lies within its slice");
     let (left, right) = (factor(left, [rows, inner]), factor(right, [inner, columns]));
     let output = (output.as_mut_ptr().cast(), out);
-    let product = Product { sizes, output, left, right, scale, landing, finish: None, also: std::ptr::null() };
+    let product = Product { sizes, output, left, right, scale, landing, finish: None, also: std::ptr::null(), sums: std::ptr::null_mut() };
     // SAFETY: the least and the greatest index of each matrix lie within its slice, as just checked, so all others do; the output is borrowed
     // mutably and overlaps neither factor; what is added to has been written, as the caller promises.
     unsafe { multiply(&product) }
@@ -118,13 +118,25 @@ pub(super) unsafe fn product_in_room(
 /// # Panics
 /// If a factor does not lie within its slice, or `inner` is 0.
 pub(super) fn new_product(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place)) -> Vec<f32> {
-    made(sizes, left, right, None, Beside::Nothing(&[])).0
+    made(sizes, left, right, None, Beside::Nothing(&[]), std::ptr::null_mut()).0
+}
+
+/// The same, and the sums of the right factor's columns, each added up in the order of its rows: taken on the way, they cost next to nothing.
+///
+/// # Panics
+/// As [`new_product`].
+pub(super) fn new_product_and_sums(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place)) -> (Vec<f32>, Vec<f32>) {
+    let columns = sizes[2];
+    let mut sums = vec![0.0; columns.next_multiple_of(PANEL)];
+    let (output, _) = made(sizes, left, right, None, Beside::Nothing(&[]), sums.as_mut_ptr());
+    sums.truncate(columns);
+    (output, sums)
 }
 
 /// The same, with each row finished: `finish` may be called for parts of rows in any order, and by several threads. Numbers that it `reads`, one
 /// for each of the output, or none, are fetched in time.
 pub(super) fn new_finished_product(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place), reads: &[f32], finish: &Finish<'_>) -> Vec<f32> {
-    made(sizes, left, right, Some(finish), Beside::Nothing(reads)).0
+    made(sizes, left, right, Some(finish), Beside::Nothing(reads), std::ptr::null_mut()).0
 }
 
 /// The same, and a second matrix of the same sizes that `finish` fills.
@@ -138,7 +150,7 @@ pub(super) unsafe fn new_product_and_more(
     right: (&[f32], Place),
     finish: &Finish<'_>,
 ) -> (Vec<f32>, Vec<f32>) {
-    made(sizes, left, right, Some(finish), Beside::Filled)
+    made(sizes, left, right, Some(finish), Beside::Filled, std::ptr::null_mut())
 }
 
 /// Products of `left [rows, inner]` with several factors, each of so many columns, as one new matrix side by side, each row finished.
@@ -163,8 +175,8 @@ pub(super) fn side_by_side<const N: usize>(
         let right = factor((right, place), [inner, width]);
         let finish: &Finish<'_> = &|row, column, numbers, beside| finish(row, start + column, numbers, beside);
         let (finish, output) = (Some((finish, std::ptr::null_mut(), 0)), (output.as_mut_ptr(), Place::new(start, columns)));
-        let product =
-            Product { sizes: [rows, inner, width], output, left, right, scale: 1.0, landing: Landing::Replace, finish, also: std::ptr::null() };
+        let (sizes, also, sums) = ([rows, inner, width], std::ptr::null(), std::ptr::null_mut());
+        let product = Product { sizes, output, left, right, scale: 1.0, landing: Landing::Replace, finish, also, sums };
         // SAFETY: the factors lie within their slices, as just checked; the columns from `start` on lie in the room.
         unsafe { multiply(&product) };
         start += width;
@@ -184,7 +196,14 @@ enum Beside<'a> {
 }
 
 #[expect(unsafe_code, reason = "room is not filled with zeros first, which would be one more pass over memory")]
-fn made(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place), finish: Option<&Finish<'_>>, beside: Beside<'_>) -> (Vec<f32>, Vec<f32>) {
+fn made(
+    sizes: [usize; 3],
+    left: (&[f32], Place),
+    right: (&[f32], Place),
+    finish: Option<&Finish<'_>>,
+    beside: Beside<'_>,
+    sums: *mut f32,
+) -> (Vec<f32>, Vec<f32>) {
     let [rows, inner, columns] = sizes;
     let count = rows * columns;
     let filled = matches!(beside, Beside::Filled);
@@ -201,7 +220,7 @@ fn made(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place), finish
     };
     let finish = finish.map(|finish| (finish, room, 0));
     let output_place = (output.as_mut_ptr(), Place::dense(columns));
-    let product = Product { sizes, output: output_place, left, right, scale: 1.0, landing: Landing::Replace, finish, also };
+    let product = Product { sizes, output: output_place, left, right, scale: 1.0, landing: Landing::Replace, finish, also, sums };
     // SAFETY: the factors lie within their slices, as just checked; the room holds `count` numbers, all of which the product writes and none of
     // which it reads when it replaces. What lies beside them is written by `finish`, as whoever asks for it promises.
     unsafe {
@@ -234,6 +253,8 @@ struct Product<'a> {
     finish: Option<(&'a Finish<'a>, *mut MaybeUninit<f32>, usize)>,
     /// Numbers that `finish` reads or writes, each where the output's is, or null: they are fetched together with the output's, never read.
     also: *const f32,
+    /// What the right factor's columns are added to, with room for whole panels, or null.
+    sums: *mut f32,
 }
 
 #[expect(unsafe_code, reason = "the compiler cannot see that parts of a product write to different rows")]
@@ -242,6 +263,9 @@ unsafe impl Sync for Product<'_> {}
 
 /// Products of fewer multiplications are not worth a second thread; burn-flex's number.
 const PARALLEL: usize = 192 * 192 * 192;
+
+/// The widest panel of the right factor that the loops of this room read, a multiple of the others.
+const PANEL: usize = 32;
 
 /// Products of fewer rows are not worth packing the right factor.
 const FEW: usize = 4;
@@ -321,7 +345,8 @@ impl Product<'_> {
             (finish, room, first)
         });
         let (output, left) = ((self.output.0, self.output.1.below(first)), (self.left.0, self.left.1.below(first)));
-        Self { sizes: [share.min(rows - first), inner, columns], output, left, finish, ..*self }
+        let sums = if first == 0 { self.sums } else { std::ptr::null_mut() };
+        Self { sizes: [share.min(rows - first), inner, columns], output, left, finish, sums, ..*self }
     }
 
     /// # Safety
@@ -354,7 +379,21 @@ impl Product<'_> {
                 false,
                 parallelism,
             );
+            self.add_up();
             self.finish_row_by_row();
+        }
+    }
+
+    /// # Safety
+    /// As [`multiply`].
+    #[expect(unsafe_code, reason = "as there")]
+    unsafe fn add_up(&self) {
+        let (Self { sizes: [_, inner, columns], right: (right, place), sums, .. }, false) = (*self, self.sums.is_null()) else { return };
+        for row in 0..inner {
+            for column in 0..columns {
+                // SAFETY: the caller's promise.
+                unsafe { *sums.add(column) += *right.add(place.start + row * place.row + column * place.column) };
+            }
         }
     }
 

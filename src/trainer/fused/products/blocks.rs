@@ -50,10 +50,10 @@ pub(super) unsafe fn with_avx2(product: &Product<'_>) {
 
 /// # Safety
 /// Each matrix lies in memory that is the caller's, rows of the output one number after another; the output overlaps neither factor, and is
-/// initialised if the product is added to it.
+/// initialised if the product is added to it. There is room for sums of whole panels.
 #[inline(always)]
 unsafe fn multiply<const WIDE: usize, const TALL: usize>(kernels: &Kernels, product: &Product<'_>) {
-    let Product { sizes: [rows, inner, columns], output: (output, out), left, right, scale, landing, finish, also } = *product;
+    let Product { sizes: [rows, inner, columns], output: (output, out), left, right, scale, landing, finish, also, sums } = *product;
     let also = if also.is_null() { output.cast_const() } else { also };
     let depth = inner.div_ceil(inner.div_ceil(DEPTH));
     let breadth = (BLOCK / depth).next_multiple_of(WIDE).min(columns.next_multiple_of(WIDE));
@@ -74,7 +74,7 @@ unsafe fn multiply<const WIDE: usize, const TALL: usize>(kernels: &Kernels, prod
                 }
                 for row in (0..rows).step_by(TALL) {
                     let tall = TALL.min(rows - row);
-                    let (kernels, numbers, apart) = read_left::<TALL>(kernels, left, [row, rows, first, deep], strip);
+                    let (pair, numbers, apart) = read_left::<TALL>(kernels, left, [row, rows, first, deep], strip);
                     for panel in (0..width).step_by(WIDE) {
                         if far {
                             fetch_left::<TALL>(left, [row, rows, first, deep], [panel, (panel + WIDE).min(width), width]);
@@ -83,9 +83,12 @@ unsafe fn multiply<const WIDE: usize, const TALL: usize>(kernels: &Kernels, prod
                         let adds = landing == Landing::Add || first > 0;
                         let columns = WIDE.min(width - panel);
                         let to = Tile { output: output.add(place), also: also.wrapping_add(place), row: out.row, columns, scale, adds };
-                        let kernels = if row == 0 && panel < copied { kernels.copy } else { kernels.read };
+                        let tiles = if row == 0 && panel < copied { pair.copy } else { pair.read };
                         let source = Source(right.0.wrapping_add(right.1.start + first * right.1.row + column + panel), right.1.row);
-                        kernels[tall - 1](deep, numbers, apart, block.add(panel * deep), source, &to);
+                        tiles[tall - 1](deep, numbers, apart, block.add(panel * deep), source, &to);
+                        if row == 0 && !sums.is_null() {
+                            (kernels.add_up)(deep, block.add(panel * deep), sums.add(column + panel));
+                        }
                     }
                     if let Some((finish, beside, shift)) = finish.filter(|_| first + deep == inner) {
                         for row in row..row + tall {

@@ -35,6 +35,8 @@ pub(super) struct Kernels {
     pub(super) flat: Pair,
     /// The same where it is columns that lie as far apart, the numbers of each one after another.
     pub(super) tall: Pair,
+    /// Adds the rows of a right panel, of so many, to as many numbers as it is wide.
+    pub(super) add_up: unsafe fn(usize, *const f32, *mut f32),
 }
 
 /// Kernels that read a right panel, and those that read it where it comes from and leave it in the panel for others: copied while
@@ -49,7 +51,7 @@ const AHEAD: usize = 12;
 
 macro_rules! tile {
     (
-        $name:ident, $features:literal, $lanes:literal,
+        $name:ident, $add_up:ident, $features:literal, $lanes:literal,
         $zero:ident, $load:ident, $store:ident, $spread:ident, $fma:ident, $times:ident, $plus:ident, $load_some:ident, $store_some:ident
     ) => {
         /// # Safety
@@ -101,11 +103,16 @@ macro_rules! tile {
                     column = column.wrapping_add(apart);
                     right = right.add(2 * $lanes);
                 }
-                let scale = $spread(to.scale);
+                if to.scale != 1.0 {
+                    let scale = $spread(to.scale);
+                    for row in 0..R {
+                        sums[row] = [$times(sums[row][0], scale), $times(sums[row][1], scale)];
+                    }
+                }
                 if to.columns == 2 * $lanes {
                     for row in 0..R {
                         let (first, second) = (to.output.add(row * to.row), to.output.add(row * to.row + $lanes));
-                        let [mut a, mut b] = [$times(sums[row][0], scale), $times(sums[row][1], scale)];
+                        let [mut a, mut b] = sums[row];
                         if to.adds {
                             (a, b) = ($plus(a, $load(first)), $plus(b, $load(second)));
                         }
@@ -118,7 +125,7 @@ macro_rules! tile {
                 for row in 0..R {
                     let row_output = to.output.add(row * to.row);
                     for part in 0..2 {
-                        let (output, mut sum) = (row_output.add(part * $lanes), $times(sums[row][part], scale));
+                        let (output, mut sum) = (row_output.add(part * $lanes), sums[row][part]);
                         if counts[part] > 0 {
                             if to.adds {
                                 sum = $plus(sum, $load_some(output, counts[part]));
@@ -129,11 +136,29 @@ macro_rules! tile {
                 }
             }
         }
+
+        /// # Safety
+        /// The processor has the features; `right` holds `inner` rows of a panel, `sums` one.
+        #[target_feature(enable = $features)]
+        unsafe fn $add_up(inner: usize, right: *const f32, sums: *mut f32) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let (mut first, mut second) = ($load(sums), $load(sums.add($lanes)));
+                for row in 0..inner {
+                    let row = right.add(row * 2 * $lanes);
+                    first = $plus(first, $load(row));
+                    second = $plus(second, $load(row.add($lanes)));
+                }
+                $store(sums, first);
+                $store(sums.add($lanes), second);
+            }
+        }
     };
 }
 
 tile!(
     tile16,
+    add_up16,
     "avx512f,fma",
     16,
     _mm512_setzero_ps,
@@ -148,6 +173,7 @@ tile!(
 );
 tile!(
     tile8,
+    add_up8,
     "avx2,fma",
     8,
     _mm256_setzero_ps,
@@ -162,17 +188,18 @@ tile!(
 );
 
 macro_rules! kernels {
-    ($name:ident, $tile:ident: $($rows:literal)*) => {
+    ($name:ident, $add_up:ident, $tile:ident: $($rows:literal)*) => {
         pub(super) static $name: Kernels = Kernels {
             flat: Pair { read: &[$($tile::<$rows, false, false>),*], copy: &[$($tile::<$rows, false, true>),*] },
             tall: Pair { read: &[$($tile::<$rows, true, false>),*], copy: &[$($tile::<$rows, true, true>),*] },
+            add_up: $add_up,
         };
     };
 }
 
 // As many sums as registers hold beside the numbers that are multiplied.
-kernels!(AVX512, tile16: 1 2 3 4 5 6 7 8 9 10 11 12);
-kernels!(AVX2, tile8: 1 2 3 4 5 6);
+kernels!(AVX512, add_up16, tile16: 1 2 3 4 5 6 7 8 9 10 11 12);
+kernels!(AVX2, add_up8, tile8: 1 2 3 4 5 6);
 
 #[target_feature(enable = "avx512f")]
 unsafe fn load_some16(from: *const f32, count: usize) -> __m512 {

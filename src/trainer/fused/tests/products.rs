@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::lanes::{Instance, MOST};
-use super::super::products::{Finish, Landing, OWN, Place, new_finished_product, new_product, new_product_and_more, product, side_by_side};
+use super::super::products::{Finish, Landing, OWN, Place, new_finished_product, new_product, new_product_and_more, new_product_and_sums, product, side_by_side};
 use super::*;
 
 fn numbers(seed: u64, count: usize) -> Vec<f32> {
@@ -73,6 +73,24 @@ fn products_within_wider_matrices_are_scaled_and_added() {
 }
 
 #[test]
+fn columns_of_the_right_factor_are_added_up_row_by_row_on_the_way() {
+    // Few rows, which the other crate multiplies; whole panels and others; more than one block each way.
+    for [rows, inner, columns] in [[3, 9, 20], [13, 30, 33], [29, 1024, 320], [7, 513, 300]] {
+        let left = numbers(1, rows * inner);
+        let right = numbers(2, inner * (columns + 5));
+        for place in [Place::new(4, columns + 5), Place::dense(inner).transposed()] {
+            let (left, right) = ((&left[..], Place::dense(inner)), (&right[..], place));
+            let (found, sums) = own(|| new_product_and_sums([rows, inner, columns], left, right));
+            assert_eq!(found, own(|| new_product([rows, inner, columns], left, right)));
+            let expected: Vec<f32> = (0..columns)
+                .map(|column| (0..inner).fold(0.0, |sum, row| sum + right.0[place.start + row * place.row + column * place.column]))
+                .collect();
+            assert_eq!(sums, expected);
+        }
+    }
+}
+
+#[test]
 fn every_row_is_finished_once_when_its_numbers_are_there() {
     let (sizes, finished) = ([30, 600, 300], AtomicUsize::new(0));
     let (left, right) = (numbers(1, 30 * 600), numbers(2, 600 * 300));
@@ -127,6 +145,13 @@ fn any_number_of_threads_computes_the_same_numbers() {
         OWN.set(None);
         found
     };
-    let with = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(compute);
-    assert_eq!(with(1), with(3));
+    let sums = || {
+        OWN.set(Some(true));
+        let found = new_product_and_sums(sizes, (&left, Place::dense(200)), (&right, Place::dense(250)));
+        OWN.set(None);
+        found
+    };
+    let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    assert_eq!(pool(1).install(compute), pool(3).install(compute));
+    assert_eq!(pool(1).install(sums), pool(3).install(sums));
 }
