@@ -5,6 +5,7 @@ mod open;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::config::ChangeClass;
 use crate::constraint::{self, Constraint, Expression, ExpressionError, Known};
 use crate::device::{Device, Slot};
 use crate::engine::{Outcome, TellError};
@@ -60,12 +61,14 @@ pub enum StudyError {
     #[error(transparent)]
     WarmStart(#[from] WarmStartError),
     /// The store has a study of this name with another specification.
-    #[error("the store holds a study called `{name}` that differs: {difference}; choose another name")]
+    #[error("the store holds a study called `{name}` that differs: {difference}; {}", way_out(*acceptable))]
     Changed {
         /// The name.
         name: String,
-        /// The first difference.
+        /// The first difference that counts most.
         difference: String,
+        /// Whether [`Study::accept_changes`] goes on with it.
+        acceptable: bool,
     },
     /// The sampler or pruner is not known.
     #[error(transparent)]
@@ -81,6 +84,10 @@ pub enum StudyError {
     Broken,
 }
 
+fn way_out(acceptable: bool) -> &'static str {
+    if acceptable { "`accept_changes()` goes on with it, or choose another name" } else { "choose another name" }
+}
+
 /// A study built in Rust.
 ///
 /// Build it with the methods in a row, then [`Study::run`] it; [`Study::spec`] holds everything else that a study file
@@ -92,6 +99,7 @@ pub struct Study {
     store: Option<PathBuf>,
     threads: usize,
     takes_over: bool,
+    accepts: bool,
     problem: Option<StudyError>,
 }
 
@@ -125,7 +133,7 @@ impl Study {
     fn new(name: &str, metric: &str, direction: Direction) -> Self {
         let mut spec = StudySpec::new(name, metric, direction, Space::default(), Program::Inline);
         spec.sampler = crate::config::default_sampler();
-        Study { spec, dimensions: Vec::new(), store: None, threads: 1, takes_over: false, problem: None }
+        Study { spec, dimensions: Vec::new(), store: None, threads: 1, takes_over: false, accepts: false, problem: None }
     }
 
     /// Searches a real number from `low` to `high`.
@@ -229,6 +237,13 @@ impl Study {
         self
     }
 
+    /// Goes on with a study of the store whose space, sampler or pruner is another, or follows the rules of an earlier version of this library,
+    /// as `hpsearch run --accept` does: trials so far stay as they are.
+    pub fn accept_changes(mut self) -> Self {
+        self.accepts = true;
+        self
+    }
+
     /// Runs so many trials at a time, each on a thread; one by default.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
@@ -290,13 +305,13 @@ impl Study {
         }
         let known = store.study(&spec.name)?.map(|known| known.spec);
         warm_start::take(&mut spec, known.as_ref(), store.as_ref(), warm_start::named)?;
-        let study = known_or_new(store.as_mut(), spec)?;
+        let study = known_or_new(store.as_mut(), spec, self.accepts)?;
         Ok((store, study))
     }
 }
 
 /// The study as the store knows it, or a new one.
-fn known_or_new(store: &mut dyn Storage, spec: StudySpec) -> Result<StoredStudy, StudyError> {
+fn known_or_new(store: &mut dyn Storage, spec: StudySpec, accepts: bool) -> Result<StoredStudy, StudyError> {
     let Some(known) = store.study(&spec.name)? else {
         let now = crate::runner::now();
         let id = store.create_study(now, &spec)?;
@@ -306,14 +321,14 @@ fn known_or_new(store: &mut dyn Storage, spec: StudySpec) -> Result<StoredStudy,
     let mut spec = spec;
     spec.budget.extend(known.extension);
     let changes = crate::config::difference(&known.spec, &spec);
-    match changes.iter().find(|change| change.class != crate::config::ChangeClass::Free) {
-        Some(change) => Err(StudyError::Changed { name: spec.name, difference: change.to_string() }),
-        None if changes.is_empty() => Ok(known),
-        None => {
-            let lease = crate::runner::take_lease(store, &known)?;
-            let updated = store.update_spec(&lease, crate::runner::now(), &spec);
-            store.release(&lease)?;
-            updated.map(|()| StoredStudy { spec, ..known }).map_err(StudyError::from)
-        }
+    let Some(class) = changes.iter().map(|change| change.class).max() else { return Ok(known) };
+    let acceptable = class <= ChangeClass::NeedsAccept;
+    if class == ChangeClass::Free || acceptable && accepts {
+        let lease = crate::runner::take_lease(store, &known)?;
+        let updated = store.update_spec(&lease, crate::runner::now(), &spec);
+        store.release(&lease)?;
+        return updated.map(|()| StoredStudy { spec, ..known }).map_err(StudyError::from);
     }
+    let difference = changes.iter().find(|change| change.class == class).map(ToString::to_string).unwrap_or_default();
+    Err(StudyError::Changed { name: spec.name, difference, acceptable })
 }

@@ -91,6 +91,8 @@ pub struct Situation<'a> {
     pub number: TrialNumber,
     /// Trials that are finished, or rest where a pruner paused them.
     pub finished: u64,
+    /// Those of them that a pruner stopped or paused.
+    pub stopped: u64,
     /// Trials that wait or run.
     pub unfinished: u64,
     /// Trials the study may have, where that is limited.
@@ -113,8 +115,9 @@ impl<'a> Ask<'a> {
     pub fn situation(&self) -> Situation<'a> {
         let trials = self.history.trials();
         let finished = trials.iter().filter(|trial| trial.state.is_finished() || trial.state == TrialState::Paused).count() as u64;
+        let stopped = trials.iter().filter(|trial| trial.rests()).count() as u64;
         let unfinished = trials.len() as u64 - finished;
-        Situation { space: self.space, number: self.number, finished, unfinished, budget: self.budget }
+        Situation { space: self.space, number: self.number, finished, stopped, unfinished, budget: self.budget }
     }
 }
 

@@ -314,7 +314,8 @@ fn chosen(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
     let Some(others) = story.proposal.as_ref().map(|proposal| proposal.others) else { return String::new() };
     let finished = others.complete + others.pruned + others.failed + others.paused;
     let unfinished = others.queued + others.running;
-    let situation = Situation { space: &spec.space, number: trial.number, finished, unfinished, budget: spec.budget.trials };
+    let stopped = others.pruned + others.paused;
+    let situation = Situation { space: &spec.space, number: trial.number, finished, stopped, unfinished, budget: spec.budget.trials };
     match samplers::choice(&spec.sampler, &situation) {
         Some(choice) if trial.origin == Origin::Sampled(choice.sampler.to_owned()) => {
             format!(", which {} chose: {}", spec.sampler.name, choice.reason)

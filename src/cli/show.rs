@@ -316,7 +316,8 @@ fn sampler(study: &StudySummary) -> String {
     let finished = counts.complete + counts.pruned + counts.failed + counts.paused;
     let unfinished = counts.queued + counts.running;
     let number = TrialNumber(finished + unfinished);
-    let situation = Situation { space: &spec.space, number, finished, unfinished, budget: spec.budget.trials };
+    let stopped = counts.pruned + counts.paused;
+    let situation = Situation { space: &spec.space, number, finished, stopped, unfinished, budget: spec.budget.trials };
     let chosen = samplers::choice(&spec.sampler, &situation);
     let next = chosen.map(|choice| format!("; next by {}: {}", choice.sampler, choice.reason)).unwrap_or_default();
     format!("{}{next}", policy(&spec.sampler))

@@ -9,7 +9,6 @@ use crate::params::Params;
 use crate::seed::StreamRng;
 use crate::space::{Distribution, Space};
 use crate::study::PolicySpec;
-use crate::trial::Trial;
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "auto",
@@ -64,11 +63,11 @@ impl Auto {
     /// 3. conditional parameters: `gp` and `tpe` in turns. Each alone was behind the other on some of the conditional
     ///    problems of benches/search/README.md, and the two together were ahead of both;
     /// 4. otherwise `gp`, and every fourth time `tpe`: where the process is wrong (losses with heavy tails and cusps) it was
-    ///    never ahead again, and where it is right a fourth costs little. Not so where points are few, each of which is tried once:
-    ///    there `gp` alone is as good or better (benches/search/README.md). Where trials are stopped early, `gp` waits for ten that
+    ///    never ahead again, and where it is right a fourth costs little. Not so where points are few, each of which is tried once,
+    ///    and all complete: there `gp` alone is as good or better (benches/search/README.md). Where trials are stopped early, `gp` waits for ten that
     ///    were not, and draws evenly until then; every fourth time it does not wait, but learns from the stopped ones.
     fn decide(&self, situation: &Situation<'_>) -> (&dyn Sampler, Choice) {
-        let Situation { space, number, finished, unfinished, budget } = *situation;
+        let Situation { space, number, finished, stopped, unfinished, budget } = *situation;
         let gp = |reason| (&self.gp as &dyn Sampler, Choice { sampler: "gp", reason });
         let tpe = |reason| (&self.tpe as &dyn Sampler, Choice { sampler: "tpe", reason });
         if let (Some(grid), Some(points), Some(budget)) = (&self.grid, space.cardinality(), budget)
@@ -94,16 +93,16 @@ impl Auto {
             let reason = "some parameters are conditional: `gp` and `tpe` take turns".to_owned();
             return if number.0.is_multiple_of(2) { gp(reason) } else { tpe(reason) };
         }
-        let few = space.cardinality().is_some_and(|points| points <= FEW_POINTS);
+        let few = stopped == 0 && space.cardinality().is_some_and(|points| points <= FEW_POINTS);
         if number.0 % 4 == 3 && !few {
             return tpe("no parameter is conditional: every fourth trial is left to `tpe`, against what the process does not see".to_owned());
         }
+        if number.0 % 4 == 1 && stopped > 0 {
+            let reason =
+                format!("no parameter is conditional: every fourth trial is left to a process that learns from stopped trials too, {stopped} so far");
+            return (&self.early_gp, Choice { sampler: "gp", reason });
+        }
         gp(format!("no parameter is conditional, and {finished} trials are finished, fewer than {GP_MOST}"))
-    }
-
-    /// Whether it is the turn of the process that learns from stopped trials, where there are some.
-    fn is_early(ask: &Ask<'_>, choice: &Choice) -> bool {
-        choice.sampler == "gp" && ask.number.0 % 4 == 1 && ask.history.trials().iter().any(Trial::rests)
     }
 }
 
@@ -113,8 +112,7 @@ impl Sampler for Auto {
     }
 
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
-        let (sampler, choice) = self.decide(&ask.situation());
-        if Auto::is_early(ask, &choice) { self.early_gp.suggest(ask, rng) } else { sampler.suggest(ask, rng) }
+        self.decide(&ask.situation()).0.suggest(ask, rng)
     }
 
     fn choice(&self, situation: &Situation<'_>) -> Option<Choice> {
@@ -127,10 +125,12 @@ mod tests {
     use super::*;
     use crate::samplers::conformance::dimension;
     use crate::space::Scale;
-    use crate::trial::TrialNumber;
+    use crate::trial::{Trial, TrialNumber};
 
     fn chosen(space: &Space, finished: u64, running: u64, budget: Option<u64>) -> Choice {
-        Auto::new(space).choice(&Situation { space, number: TrialNumber(finished + running), finished, unfinished: running, budget }).unwrap()
+        Auto::new(space)
+            .choice(&Situation { space, number: TrialNumber(finished + running), finished, stopped: 0, unfinished: running, budget })
+            .unwrap()
     }
 
     fn numbers(count: usize) -> Space {
@@ -168,6 +168,10 @@ mod tests {
     fn the_reason_has_its_numbers() {
         assert_eq!(chosen(&choices(), 0, 0, Some(9)).reason, "all 6 points of the space fit the budget of 9 trials");
         assert_eq!(chosen(&numbers(2), 17, 0, None).reason, "no parameter is conditional, and 17 trials are finished, fewer than 250");
+        let space = numbers(2);
+        let situation = Situation { space: &space, number: TrialNumber(17), finished: 17, stopped: 5, unfinished: 0, budget: None };
+        let reason = Auto::new(&space).choice(&situation).unwrap().reason;
+        assert_eq!(reason, "no parameter is conditional: every fourth trial is left to a process that learns from stopped trials too, 5 so far");
     }
 
     #[test]

@@ -341,6 +341,35 @@ fn a_study_learns_from_an_earlier_one_as_it_was_when_it_was_made() {
 }
 
 #[test]
+fn a_changed_search_goes_on_where_that_is_accepted_and_another_question_never_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("studies.db");
+    let loss = |trial: &mut hpsearch::TrialContext| {
+        let x = trial.number_of("x")?;
+        trial.report(1, (x - 1.0).powi(2));
+        Ok(TrialEnd::Finished)
+    };
+    let study = |trials, sampler: &str| parabola(Study::minimize("going on", "loss")).trials(trials).sampler(PolicySpec::named(sampler)).store(&path);
+    // As an earlier version of the library would have stored it.
+    let mut old = study(4, "tpe");
+    old.spec.sampler.version = 1;
+    let first = old.run(loss).unwrap();
+    let refused = |study: Study| study.run(loss).unwrap_err().to_string();
+    let upgraded = refused(study(6, "tpe"));
+    assert!(upgraded.contains("`going on` that differs: sampler") && upgraded.contains("`accept_changes()` goes on with it"), "{upgraded}");
+    let other = study(6, "random").float("y", 0.0, 1.0);
+    assert!(refused(other).contains("space.y: not set ->"));
+    let goes_on = study(6, "tpe").accept_changes().run(loss).unwrap();
+    assert_eq!(goes_on.view.trials[..4], first.view.trials[..]);
+    assert_eq!(goes_on.view.counts.complete, 6);
+    // From then on nothing has changed.
+    assert_eq!(study(7, "tpe").run(loss).unwrap().view.counts.complete, 7);
+    let turned = parabola(Study::maximize("going on", "loss")).trials(8).sampler(PolicySpec::named("random")).store(&path);
+    let turned = refused(turned.accept_changes());
+    assert!(turned.contains("study.direction: minimize -> maximize; choose another name"), "{turned}");
+}
+
+#[test]
 fn an_earlier_study_that_is_not_there_or_does_not_fit_is_refused_with_what_there_is() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("studies.db");

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::lanes::{Instance, MOST};
-use super::super::products::{Finish, Landing, OWN, Place, new_finished_product, new_product, new_product_and_more, new_product_and_sums, product, side_by_side};
+use super::super::products::{
+    Finish, Landing, OWN, Place, new_finished_product, new_product, new_product_and_more, new_product_and_sums, product, side_by_side,
+};
 use super::*;
 
 fn numbers(seed: u64, count: usize) -> Vec<f32> {
