@@ -3,6 +3,7 @@
 //! Plain data: this module is compiled without the trainer too, so that a study is validated by a binary that cannot train.
 
 mod data;
+mod lines;
 mod model;
 mod probe;
 mod refused;
@@ -10,12 +11,14 @@ mod rows;
 mod schedule;
 mod shape;
 mod table;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod training;
 mod tuning;
 
 pub use data::{Clean, DATA_ARGUMENTS, DataArguments};
+pub use lines::ARGUMENTS;
 pub use model::{Activation, DECODER_TYPES, ENCODER_TYPES, FromScratch, ModelArguments, Pooling, TokenizerArguments, TokenizerKind, TokenizerSource};
 pub use probe::Probe;
 pub use refused::newer_name;
@@ -26,5 +29,6 @@ pub use schedule::{Ramp, Schedule, ScheduleArguments};
 #[cfg(feature = "train")]
 pub(crate) use table::nearest;
 pub use table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, check_key, check_values, table_schema};
-pub use training::{ARGUMENTS, EvalStrategy, LoggingStrategy, Optim, SamplingStrategy, TRAINER_TASKS, TaskKind, TrainerArguments, TrainerTask};
+pub use tasks::{TRAINER_TASKS, TaskKind, TrainerTask};
+pub use training::{EvalStrategy, LoggingStrategy, Optim, SamplingStrategy, TrainerArguments};
 pub use tuning::ClassWeights;

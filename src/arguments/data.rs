@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::table::{Argument, ArgumentDefault, ArgumentKind, ArgumentProblem, merge};
-use super::training::TaskKind;
+use super::tasks::TaskKind;
 
 /// Which rows a study trains, validates and tests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::lines::ARGUMENTS;
 use super::model::{BESIDE_PRETRAINED, BYTE_ENTRIES, DECODER_TYPES, DROPOUT, ENCODER_TYPES, MODERN_BERT, ModelArguments, Pooling, TokenizerKind};
 use super::table::{ArgumentProblem, given};
-use super::training::{ARGUMENTS, TaskKind};
+use super::tasks::TaskKind;
 
 /// What does not go together in the shape of a model made from nothing.
 pub(super) fn contradictions(kind: TaskKind, model: &ModelArguments) -> Vec<ArgumentProblem> {

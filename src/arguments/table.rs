@@ -6,7 +6,8 @@ use std::ops::{Bound, RangeBounds};
 
 use serde_json::{Map, Value, json};
 
-use super::training::{ARGUMENTS, TaskKind};
+use super::lines::ARGUMENTS;
+use super::tasks::TaskKind;
 use super::{refused, tuning};
 
 /// One argument a user may set: its name, what values it takes, and what it means.

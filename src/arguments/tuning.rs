@@ -6,8 +6,10 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use super::lines::{ARGUMENTS, MOST_ROWS};
 use super::table::{ArgumentProblem, given};
-use super::training::{ARGUMENTS, MOST_ROWS, SamplingStrategy, TaskKind, TrainerArguments};
+use super::tasks::TaskKind;
+use super::training::{SamplingStrategy, TrainerArguments};
 
 /// How much each label's rows count; stored as the word `balanced` or as a list.
 #[derive(Debug, Clone, PartialEq)]

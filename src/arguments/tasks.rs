@@ -1,0 +1,112 @@
+//! What a training run can learn to do.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::model::TokenizerKind;
+
+/// What a training run learns to do; its words are the names in [`TRAINER_TASKS`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TaskKind {
+    /// One label per text.
+    #[default]
+    #[serde(rename = "text-classification")]
+    TextClassification,
+    /// Any number of labels per text.
+    #[serde(rename = "multi-label-classification")]
+    MultiLabelClassification,
+    /// A number per text.
+    #[serde(rename = "text-regression")]
+    TextRegression,
+    /// The next token of a text.
+    #[serde(rename = "language-modeling")]
+    LanguageModeling,
+}
+
+impl TaskKind {
+    /// The task that arguments name; the default where they name none, or none there is (which is reported elsewhere).
+    #[must_use]
+    pub fn of(values: &BTreeMap<String, Value>) -> Self {
+        values.get("task").and_then(|task| serde_json::from_value(task.clone()).ok()).unwrap_or_default()
+    }
+
+    /// Whether its models are encoders that read a text and say one thing about it.
+    #[must_use]
+    pub fn is_of_encoders(self) -> bool {
+        self != Self::LanguageModeling
+    }
+
+    /// Its line of [`TRAINER_TASKS`].
+    #[must_use]
+    pub fn line(self) -> &'static TrainerTask {
+        TRAINER_TASKS.iter().find(|task| task.kind == self).expect("a test holds the kinds and the table together")
+    }
+}
+
+/// One line of `hpsearch list tasks`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrainerTask {
+    /// What the resolved arguments say.
+    pub kind: TaskKind,
+    /// The word in `[trainer] task`.
+    pub name: &'static str,
+    /// What it is, in one sentence.
+    pub doc: &'static str,
+    /// The metrics it reports besides `train_loss`, `learning_rate`, `epoch`, `steps_per_second`, `grad_norm` and `weight_norm`.
+    pub metrics: &'static [&'static str],
+    /// The tokenizers it takes, the default first.
+    pub tokenizers: &'static [TokenizerKind],
+    /// Whether texts are lowercased when nothing says it.
+    pub lowercase: bool,
+}
+
+const ENCODER_TOKENIZERS: &[TokenizerKind] = &[TokenizerKind::WordPiece, TokenizerKind::Bpe, TokenizerKind::Word];
+
+/// The tasks the shared trainer knows.
+pub const TRAINER_TASKS: &[TrainerTask] = &[
+    TrainerTask {
+        kind: TaskKind::TextClassification,
+        name: "text-classification",
+        doc: "one label per text, by a transformer encoder: a pretrained one, or one trained from scratch with its own tokenizer",
+        metrics: &["eval_loss", "eval_accuracy", "eval_macro_f1"],
+        tokenizers: ENCODER_TOKENIZERS,
+        lowercase: true,
+    },
+    TrainerTask {
+        kind: TaskKind::MultiLabelClassification,
+        name: "multi-label-classification",
+        doc: "any number of labels per text, separated in their column by `[data] label_separator`",
+        metrics: &["eval_loss", "eval_micro_f1", "eval_macro_f1", "eval_exact_match"],
+        tokenizers: ENCODER_TOKENIZERS,
+        lowercase: true,
+    },
+    TrainerTask {
+        kind: TaskKind::TextRegression,
+        name: "text-regression",
+        doc: "a number per text: its label column holds numbers, and the loss is their mean squared error",
+        metrics: &["eval_loss", "eval_rmse", "eval_mae", "eval_r2", "eval_pearson"],
+        tokenizers: ENCODER_TOKENIZERS,
+        lowercase: true,
+    },
+    TrainerTask {
+        kind: TaskKind::LanguageModeling,
+        name: "language-modeling",
+        doc: "the next token of a text, by a transformer decoder: a pretrained one, or one trained from scratch on characters, bytes or BPE",
+        metrics: &["eval_loss", "eval_perplexity", "eval_bits_per_byte"],
+        tokenizers: &[TokenizerKind::Bpe, TokenizerKind::Chars, TokenizerKind::Bytes],
+        lowercase: false,
+    },
+];
+
+/// The words for `[trainer] task`.
+pub(super) const TASK_NAMES: [&str; TRAINER_TASKS.len()] = {
+    let mut names = [""; TRAINER_TASKS.len()];
+    let mut task = 0;
+    while task < names.len() {
+        names[task] = TRAINER_TASKS[task].name;
+        task += 1;
+    }
+    names
+};
