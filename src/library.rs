@@ -61,14 +61,14 @@ pub enum StudyError {
     #[error(transparent)]
     WarmStart(#[from] WarmStartError),
     /// The store has a study of this name with another specification.
-    #[error("the store holds a study called `{name}` that differs: {difference}; {}", way_out(*acceptable))]
+    #[error("the store holds a study called `{name}` that differs: {difference}; {}", way_out(*class))]
     Changed {
         /// The name.
         name: String,
         /// The first difference that counts most.
         difference: String,
-        /// Whether [`Study::accept_changes`] goes on with it.
-        acceptable: bool,
+        /// What it asks for: [`Study::accept_changes`], or another name.
+        class: ChangeClass,
     },
     /// The sampler or pruner is not known.
     #[error(transparent)]
@@ -84,8 +84,8 @@ pub enum StudyError {
     Broken,
 }
 
-fn way_out(acceptable: bool) -> &'static str {
-    if acceptable { "`accept_changes()` goes on with it, or choose another name" } else { "choose another name" }
+fn way_out(class: ChangeClass) -> &'static str {
+    if class == ChangeClass::NeedsFork { "choose another name" } else { "`accept_changes()` goes on with it, or choose another name" }
 }
 
 /// A study built in Rust.
@@ -237,8 +237,9 @@ impl Study {
         self
     }
 
-    /// Goes on with a study of the store whose space, sampler or pruner is another, or follows the rules of an earlier version of this library,
-    /// as `hpsearch run --accept` does: trials so far stay as they are.
+    /// Goes on with a study of the store whose search is another (its space, constraints, enqueued points, sampler, earlier studies, pruner,
+    /// `duplicates`, `replicates` or `deterministic`), or follows rules of an earlier version of this library, as `hpsearch run --accept` does:
+    /// trials so far stay as they are.
     pub fn accept_changes(mut self) -> Self {
         self.accepts = true;
         self
@@ -321,14 +322,13 @@ fn known_or_new(store: &mut dyn Storage, spec: StudySpec, accepts: bool) -> Resu
     let mut spec = spec;
     spec.budget.extend(known.extension);
     let changes = crate::config::difference(&known.spec, &spec);
-    let Some(class) = changes.iter().map(|change| change.class).max() else { return Ok(known) };
-    let acceptable = class <= ChangeClass::NeedsAccept;
-    if class == ChangeClass::Free || acceptable && accepts {
+    // The first of those that ask for most.
+    let Some(change) = changes.iter().rev().max_by_key(|change| change.class) else { return Ok(known) };
+    if change.class == ChangeClass::Free || change.class == ChangeClass::NeedsAccept && accepts {
         let lease = crate::runner::take_lease(store, &known)?;
         let updated = store.update_spec(&lease, crate::runner::now(), &spec);
         store.release(&lease)?;
         return updated.map(|()| StoredStudy { spec, ..known }).map_err(StudyError::from);
     }
-    let difference = changes.iter().find(|change| change.class == class).map(ToString::to_string).unwrap_or_default();
-    Err(StudyError::Changed { name: spec.name, difference, acceptable })
+    Err(StudyError::Changed { name: spec.name, difference: change.to_string(), class: change.class })
 }

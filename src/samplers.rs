@@ -91,7 +91,7 @@ pub struct Situation<'a> {
     pub number: TrialNumber,
     /// Trials that are finished, or rest where a pruner paused them.
     pub finished: u64,
-    /// Those of them that a pruner stopped or paused.
+    /// Those of them that were pruned or are paused.
     pub stopped: u64,
     /// Trials that wait or run.
     pub unfinished: u64,
@@ -115,7 +115,7 @@ impl<'a> Ask<'a> {
     pub fn situation(&self) -> Situation<'a> {
         let trials = self.history.trials();
         let finished = trials.iter().filter(|trial| trial.state.is_finished() || trial.state == TrialState::Paused).count() as u64;
-        let stopped = trials.iter().filter(|trial| trial.rests()).count() as u64;
+        let stopped = trials.iter().filter(|trial| matches!(trial.state, TrialState::Pruned | TrialState::Paused)).count() as u64;
         let unfinished = trials.len() as u64 - finished;
         Situation { space: self.space, number: self.number, finished, stopped, unfinished, budget: self.budget }
     }

@@ -13,7 +13,7 @@ round: with `--pruner asha` that counts, not trials an hour. `--own-sampler` lea
 Trainer's study comes first and hpsearch trains the points that it tried, so that accuracy tells of trainers and not of points: `values` are those
 of all points on the validation rows, in order.
 """
-import argparse, datetime, json, os, resource, subprocess, sys, tempfile, time
+import argparse, datetime, json, os, subprocess, sys, tempfile, time
 
 STUDY = """[study]
 name = "{name}"
@@ -60,23 +60,21 @@ keep = "best-1"
 """
 
 
-def children_seconds():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def ours(a, room, seed, points=()):
     name = f"side-by-side-{seed}"
     path, store = f"{room}/{name}.toml", f"{room}/{name}.db"
     with open(path, "w") as f:
         f.write(STUDY.format(name=name, seed=seed, trials=a.trials, count="completed" if a.pruner == "none" else "finished", rows=room,
                              model=os.path.abspath(a.model), epochs=a.epochs, pruner=a.pruner, sampler="auto" if a.own_sampler else "tpe"))
-        f.writelines(f"\n[[enqueue]]\n" + "".join(f"{name} = {value!r}\n" for name, value in point.items()) for point in points)
-    began, processor = time.time(), children_seconds()
-    run = subprocess.run([a.hpsearch, "--store", store, "run", path, "--plain"], capture_output=True, text=True)
-    wall, processor = time.time() - began, children_seconds() - processor
-    if run.returncode:
-        sys.exit(run.stdout + run.stderr)
+        f.writelines("\n[[enqueue]]\n" + "".join(f"{name} = {value!r}\n" for name, value in point.items()) for point in points)
+    began = time.time()
+    with open(f"{room}/{name}.log", "w") as log:
+        run = subprocess.Popen([a.hpsearch, "--store", store, "run", path, "--plain"], stdout=log, stderr=log)
+    # What it and its own children took, and no other child of this process.
+    _, status, usage = os.wait4(run.pid, 0)
+    wall, processor = time.time() - began, usage.ru_utime + usage.ru_stime
+    if status:
+        sys.exit(open(f"{room}/{name}.log").read())
     rows = subprocess.run([a.hpsearch, "--store", store, "export-data", name, "--format", "jsonl"], check=True, capture_output=True, text=True)
     trials = [json.loads(line) for line in rows.stdout.splitlines()]
     history = sorted((round(datetime.datetime.fromisoformat(t["finished"]).timestamp() - began, 1), t["value"])
@@ -86,7 +84,7 @@ def ours(a, room, seed, points=()):
     metrics = json.load(open(f"{room}/{name}/metrics.json"))
     return {"wall_s": round(wall, 1), "processor_s": round(processor, 1), "trials": len(trials), "history": history, "best_valid": best["trial"]["value"], "metrics": metrics,
             "values": [t["value"] for t in sorted(trials, key=lambda t: t["number"])],
-            "peak_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024}
+            "peak_mb": usage.ru_maxrss // 1024}
 
 
 def theirs(a, room, seed, group):

@@ -27,7 +27,7 @@ const GP_MOST: u64 = 250;
 const MANY_WORKERS: u64 = 32;
 /// Beyond so many axes lengths cannot be told from a few dozen trials, and each suggestion takes long.
 const MANY_AXES: usize = 40;
-/// Among up to so many points `gp`, which proposes none twice, is not held up by a place where it is wrong: `tpe` is not needed beside it.
+/// Among up to so many points `gp`, which hardly proposes one twice, is not held up by a place where it is wrong: `tpe` is not needed beside it.
 const FEW_POINTS: u64 = 100_000;
 
 /// Chooses anew for every trial; nothing is remembered between them.
@@ -64,7 +64,7 @@ impl Auto {
     ///    problems of benches/search/README.md, and the two together were ahead of both;
     /// 4. otherwise `gp`, and every fourth time `tpe`: where the process is wrong (losses with heavy tails and cusps) it was
     ///    never ahead again, and where it is right a fourth costs little. Not so where points are few, each of which is tried once,
-    ///    and all complete: there `gp` alone is as good or better (benches/search/README.md). Where trials are stopped early, `gp` waits for ten that
+    ///    and no trial was stopped: there `gp` alone is as good or better (benches/search/README.md). Where trials are stopped early, `gp` waits for ten that
     ///    were not, and draws evenly until then; every fourth time it does not wait, but learns from the stopped ones.
     fn decide(&self, situation: &Situation<'_>) -> (&dyn Sampler, Choice) {
         let Situation { space, number, finished, stopped, unfinished, budget } = *situation;

@@ -8,7 +8,7 @@ use super::{Operation, Purpose, Slope};
 /// A function of one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::trainer) enum Curve {
-    /// `x Φ(x)` (Hendrycks and Gimpel 2016), within 5e-7.
+    /// `x Φ(x)` (Hendrycks and Gimpel 2016), within 3e-7 times the larger of 1 and |x|.
     Gelu,
     /// Its approximation by a hyperbolic tangent, GPT-2's: `x σ(2u)` with `u = √(2/π) (x + 0.044715 x³)`.
     GeluTanh,
@@ -111,10 +111,10 @@ vectorised! {
     }
 }
 
-/// `x Φ(x)` and `Φ(x) + x φ(x)`, the normal distribution's function and density, within 2e-7 of the larger of 1 and |x|, and 3e-7.
+/// `x Φ(x)` and its slope `Φ(x) + x φ(x)`, with the normal distribution's function and density: within 3e-7 times the larger of 1 and |x|, and 4e-7.
 ///
-/// What both add to a half is odd, and `x` times a quotient of polynomials in `x²`: two of them over one, for both at once the least greatest
-/// error up to [`FAR`] (Lawson's reweighted least squares). No exponential is needed.
+/// Φ and the slope are a half and something odd, which is `x` times a quotient of polynomials in `x²`: two of them over one, those with the least
+/// greatest error up to [`FAR`] (`benches/operations/gelu.py`). No exponential is needed.
 #[inline(always)]
 fn gelu(x: f32) -> [f32; 2] {
     // No `clamp`: it would turn a NaN into a number.
@@ -129,7 +129,7 @@ fn gelu(x: f32) -> [f32; 2] {
         [0.797_884_64, -0.050_769_02, 0.014_862_296, -2.967_262_7e-4, 3.145_888_7e-5, -3.167_614_3e-7, 6.392_975_5e-9, -3.407_555e-11],
     )
     .mul_add(over, 0.5);
-    [if x < -FAR { 0.0 } else { x * share }, slope]
+    if x < -FAR { [0.0; 2] } else { [x * share, slope] }
 }
 
 /// Where a normal distribution has less than 2e-8 beyond.

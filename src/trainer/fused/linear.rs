@@ -276,7 +276,7 @@ vectorised! {
     }
 }
 
-/// The sum of all rows, one after another.
+/// The sum of all rows, one after another, each of numbers that lie side by side.
 fn column_sums([rows, columns]: [usize; 2], (numbers, place): (&[f32], Place)) -> Vec<f32> {
     let mut sums = vec![0.0; columns];
     for row in 0..rows {

@@ -118,25 +118,13 @@ pub(super) unsafe fn product_in_room(
 /// # Panics
 /// If a factor does not lie within its slice, or `inner` is 0.
 pub(super) fn new_product(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place)) -> Vec<f32> {
-    made(sizes, left, right, None, Beside::Nothing(&[]), std::ptr::null_mut()).0
-}
-
-/// The same, and the sums of the right factor's columns, each added up in the order of its rows: taken on the way, they cost next to nothing.
-///
-/// # Panics
-/// As [`new_product`].
-pub(super) fn new_product_and_sums(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place)) -> (Vec<f32>, Vec<f32>) {
-    let columns = sizes[2];
-    let mut sums = vec![0.0; columns.next_multiple_of(PANEL)];
-    let (output, _) = made(sizes, left, right, None, Beside::Nothing(&[]), sums.as_mut_ptr());
-    sums.truncate(columns);
-    (output, sums)
+    made(sizes, left, right, None, Beside::Nothing(&[]), &mut []).0
 }
 
 /// The same, with each row finished: `finish` may be called for parts of rows in any order, and by several threads. Numbers that it `reads`, one
 /// for each of the output, or none, are fetched in time.
 pub(super) fn new_finished_product(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place), reads: &[f32], finish: &Finish<'_>) -> Vec<f32> {
-    made(sizes, left, right, Some(finish), Beside::Nothing(reads), std::ptr::null_mut()).0
+    made(sizes, left, right, Some(finish), Beside::Nothing(reads), &mut []).0
 }
 
 /// The same, and a second matrix of the same sizes that `finish` fills.
@@ -150,7 +138,19 @@ pub(super) unsafe fn new_product_and_more(
     right: (&[f32], Place),
     finish: &Finish<'_>,
 ) -> (Vec<f32>, Vec<f32>) {
-    made(sizes, left, right, Some(finish), Beside::Filled, std::ptr::null_mut())
+    made(sizes, left, right, Some(finish), Beside::Filled, &mut [])
+}
+
+/// As [`new_product`], and the sums of the right factor's columns, each added up in the order of its rows: taken on the way, they cost next to nothing.
+///
+/// # Panics
+/// As [`new_product`].
+pub(super) fn new_product_and_sums(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place)) -> (Vec<f32>, Vec<f32>) {
+    let columns = sizes[2];
+    let mut sums = vec![0.0; columns.next_multiple_of(PANEL)];
+    let (output, _) = made(sizes, left, right, None, Beside::Nothing(&[]), &mut sums);
+    sums.truncate(columns);
+    (output, sums)
 }
 
 /// Products of `left [rows, inner]` with several factors, each of so many columns, as one new matrix side by side, each row finished.
@@ -202,7 +202,7 @@ fn made(
     right: (&[f32], Place),
     finish: Option<&Finish<'_>>,
     beside: Beside<'_>,
-    sums: *mut f32,
+    sums: &mut [f32],
 ) -> (Vec<f32>, Vec<f32>) {
     let [rows, inner, columns] = sizes;
     let count = rows * columns;
@@ -218,11 +218,14 @@ fn made(
         Beside::Nothing([]) => (std::ptr::null_mut(), std::ptr::null()),
         Beside::Nothing(reads) => (std::ptr::null_mut(), reads.as_ptr()),
     };
+    assert!(sums.is_empty() || sums.len() == columns.next_multiple_of(PANEL), "sums, if any, of whole panels");
+    let sums = if sums.is_empty() { std::ptr::null_mut() } else { sums.as_mut_ptr() };
     let finish = finish.map(|finish| (finish, room, 0));
     let output_place = (output.as_mut_ptr(), Place::dense(columns));
     let product = Product { sizes, output: output_place, left, right, scale: 1.0, landing: Landing::Replace, finish, also, sums };
     // SAFETY: the factors lie within their slices, as just checked; the room holds `count` numbers, all of which the product writes and none of
     // which it reads when it replaces. What lies beside them is written by `finish`, as whoever asks for it promises.
+    // There are sums for whole panels, or none, as just checked.
     unsafe {
         multiply(&product);
         output.set_len(count);
@@ -267,12 +270,18 @@ const PARALLEL: usize = 192 * 192 * 192;
 /// The widest panel of the right factor that the loops of this room read, a multiple of the others.
 const PANEL: usize = 32;
 
+/// Numbers of a packed right block: three quarters of a second-level cache of one megabyte. More than it holds does no harm where a third
+/// level is near; many blocks do, for each of which all left rows are read once more.
+#[cfg(any(test, target_arch = "x86_64"))]
+pub(super) const BLOCK: usize = 192 * 1024;
+
 /// Products of fewer rows are not worth packing the right factor.
 const FEW: usize = 4;
 
 /// # Safety
 /// Each matrix lies in memory that is the caller's, the output overlaps neither factor, and is initialised if the product is added to it. With
-/// something to finish, rows of the output are one number after another, and the room beside them is null or as large as the output.
+/// something to finish, rows of the output are one number after another, and the room beside them is null or as large as the output. `sums` is null,
+/// or has room for whole panels.
 #[expect(unsafe_code, reason = "it is for the functions above, which check places")]
 unsafe fn multiply(product: &Product<'_>) {
     #[cfg(target_arch = "x86_64")]
@@ -388,7 +397,10 @@ impl Product<'_> {
     /// As [`multiply`].
     #[expect(unsafe_code, reason = "as there")]
     unsafe fn add_up(&self) {
-        let (Self { sizes: [_, inner, columns], right: (right, place), sums, .. }, false) = (*self, self.sums.is_null()) else { return };
+        let Self { sizes: [_, inner, columns], right: (right, place), sums, .. } = *self;
+        if sums.is_null() {
+            return;
+        }
         for row in 0..inner {
             for column in 0..columns {
                 // SAFETY: the caller's promise.

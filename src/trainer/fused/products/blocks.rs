@@ -5,11 +5,7 @@ use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 use std::cell::RefCell;
 
 use super::kernels::{AVX2, AVX512, Kernels, Pair, Source, Tile, turn};
-use super::{Landing, Place, Product, finish_part};
-
-/// Numbers of a packed right block: three quarters of a second-level cache of one megabyte. More than it holds does no harm where a third
-/// level is near; many blocks do, for each of which all left rows are read once more.
-const BLOCK: usize = 192 * 1024;
+use super::{BLOCK, Landing, PANEL, Place, Product, finish_part};
 
 /// Inner numbers that are multiplied in one go, at most.
 const DEPTH: usize = 512;
@@ -20,7 +16,7 @@ const STRIPS: usize = 4;
 /// Numbers that are read so far apart meet at the same places of the caches: 4 KiB.
 const CLASH: usize = 1024;
 
-/// Left factors that reach over so many numbers stay in a second-level cache beside a right block, so that nothing is asked for ahead.
+/// Left factors that reach over so many numbers, or fewer, stay in the caches, so that nothing is asked for ahead.
 const CACHED: usize = 64 * 1024;
 
 /// 64 bytes that begin where a cache line does.
@@ -54,6 +50,7 @@ pub(super) unsafe fn with_avx2(product: &Product<'_>) {
 /// initialised if the product is added to it. There is room for sums of whole panels.
 #[inline(always)]
 unsafe fn multiply<const WIDE: usize, const TALL: usize>(kernels: &Kernels, product: &Product<'_>) {
+    const { assert!(PANEL % WIDE == 0, "sums have room for whole panels") };
     let Product { sizes: [rows, inner, columns], output: (output, out), left, right, scale, landing, finish, also, sums } = *product;
     let also = if also.is_null() { output.cast_const() } else { also };
     let depth = inner.div_ceil(inner.div_ceil(DEPTH));

@@ -103,6 +103,7 @@ macro_rules! tile {
                     column = column.wrapping_add(apart);
                     right = right.add(2 * $lanes);
                 }
+                // Which it mostly is not: the multiplications would be a hundredth of a tile of 64 inner numbers.
                 if to.scale != 1.0 {
                     let scale = $spread(to.scale);
                     for row in 0..R {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use burn::tensor::{Tensor, activation, module};
 
+use super::super::curve::{bend, bend_and_slope};
+use super::super::lanes::{Instance, MOST};
 use super::*;
 use crate::trainer::batch::Batch;
 
@@ -61,6 +63,43 @@ fn curves_and_their_slopes_are_burns() {
         let fused = derived([line()], |[x]| apply(curve, [&x], [1, 2_001]).unwrap());
         assert_close(&fused, &derived([line()], |[x]| burns(x)), 1e-6);
     }
+}
+
+#[test]
+fn gelu_and_its_slope_are_as_near_as_they_say_on_every_processor() {
+    let places: Vec<f32> = (-12_000..=12_000).map(|number: i16| f32::from(number) / 1_000.0).collect();
+    let with = |instance: Instance| {
+        MOST.set(instance);
+        let (mut values, mut slopes) = (places.clone(), Vec::with_capacity(places.len()));
+        bend_and_slope(Curve::Gelu, &mut values, &mut slopes.spare_capacity_mut()[..places.len()]);
+        // SAFETY: all of the room was written.
+        #[expect(unsafe_code, reason = "as said")]
+        unsafe {
+            slopes.set_len(places.len());
+        }
+        MOST.set(Instance::Avx512);
+        (values, slopes)
+    };
+    let (values, slopes) = with(Instance::Avx512);
+    assert_eq!((&values, &slopes), (&with(Instance::Avx2).0, &with(Instance::Avx2).1));
+    assert_eq!((&values, &slopes), (&with(Instance::Plain).0, &with(Instance::Plain).1));
+    for (place, (value, slope)) in places.iter().zip(values.iter().zip(&slopes)) {
+        let x = f64::from(*place);
+        let density = (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        // Φ(|x|) - 1/2 = φ(x) (|x| + |x|³/3 + |x|⁵/15 ..), all of whose terms are positive.
+        let (mut term, mut sum, mut odd) = (x.abs(), 0.0, 1.0);
+        while term > 1e-18 * sum {
+            sum += term;
+            odd += 2.0;
+            term *= x * x / odd;
+        }
+        let share = 0.5 + x.signum() * density * sum;
+        assert!((f64::from(*value) - x * share).abs() < 3e-7 * x.abs().max(1.0), "{x}: {value}");
+        assert!((f64::from(*slope) - (share + x * density)).abs() < 4e-7, "{x}: {slope}");
+    }
+    let mut ends = [f32::NEG_INFINITY, f32::INFINITY, f32::NAN];
+    bend(Curve::Gelu, &mut ends);
+    assert!(ends[0] == 0.0 && ends[1] == f32::INFINITY && ends[2].is_nan());
 }
 
 #[test]

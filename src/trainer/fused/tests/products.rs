@@ -4,9 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::lanes::{Instance, MOST};
 use super::super::products::{
-    Finish, Landing, OWN, Place, new_finished_product, new_product, new_product_and_more, new_product_and_sums, product, side_by_side,
+    BLOCK, Finish, Landing, OWN, Place, new_finished_product, new_product, new_product_and_more, new_product_and_sums, product, side_by_side,
 };
 use super::*;
+
+/// Columns of which the loops pack two blocks where there are 512 inner numbers or more: whole panels in both, and a rest.
+const TWO_BLOCKS: usize = BLOCK / 512 + 66;
 
 fn numbers(seed: u64, count: usize) -> Vec<f32> {
     Dice::new(seed).normal(count, 1.0)
@@ -41,9 +44,19 @@ fn assert_near(found: &[f32], expected: &[f64], inner: usize) {
 
 #[test]
 fn products_of_any_sizes_and_strides_are_sums_of_products() {
-    for [rows, inner, columns] in
-        [[5, 1, 1], [6, 3, 17], [12, 8, 32], [13, 30, 33], [29, 7, 64], [7, 1025, 40], [31, 513, 5], [24, 100, 300], [29, 1024, 40], [1024, 30, 33]]
-    {
+    for [rows, inner, columns] in [
+        [5, 1, 1],
+        [6, 3, 17],
+        [12, 8, 32],
+        [13, 30, 33],
+        [29, 7, 64],
+        [7, 1025, 40],
+        [31, 513, 5],
+        [24, 100, 300],
+        [29, 1024, 40],
+        [1024, 30, 33],
+        [7, 1024, TWO_BLOCKS],
+    ] {
         let (left, right) = (numbers(1, rows * inner), numbers(2, inner * columns));
         for left_place in [Place::dense(inner), Place::dense(rows).transposed()] {
             for right_place in [Place::dense(columns), Place::dense(inner).transposed()] {
@@ -77,7 +90,7 @@ fn products_within_wider_matrices_are_scaled_and_added() {
 #[test]
 fn columns_of_the_right_factor_are_added_up_row_by_row_on_the_way() {
     // Few rows, which the other crate multiplies; whole panels and others; more than one block each way.
-    for [rows, inner, columns] in [[3, 9, 20], [13, 30, 33], [29, 1024, 320], [7, 513, 300]] {
+    for [rows, inner, columns] in [[3, 9, 20], [13, 30, 33], [14, 1024, TWO_BLOCKS], [7, 513, 300]] {
         let left = numbers(1, rows * inner);
         let right = numbers(2, inner * (columns + 5));
         for place in [Place::new(4, columns + 5), Place::dense(inner).transposed()] {
@@ -94,17 +107,17 @@ fn columns_of_the_right_factor_are_added_up_row_by_row_on_the_way() {
 
 #[test]
 fn every_row_is_finished_once_when_its_numbers_are_there() {
-    let (sizes, finished) = ([30, 600, 300], AtomicUsize::new(0));
-    let (left, right) = (numbers(1, 30 * 600), numbers(2, 600 * 300));
-    let (left, right) = ((&left[..], Place::dense(600)), (&right[..], Place::dense(300)));
+    let (sizes, finished) = ([14, 1024, TWO_BLOCKS], AtomicUsize::new(0));
+    let (left, right) = (numbers(1, 14 * 1024), numbers(2, 1024 * TWO_BLOCKS));
+    let (left, right) = ((&left[..], Place::dense(1024)), (&right[..], Place::dense(TWO_BLOCKS)));
     let plain = own(|| new_product(sizes, left, right));
     let finish: &Finish<'_> = &|row, column, numbers, _| {
         finished.fetch_add(numbers.len(), Ordering::Relaxed);
-        numbers.iter_mut().zip(column..).for_each(|(number, column)| *number = f32::midpoint(*number, (row * 300 + column) as f32));
+        numbers.iter_mut().zip(column..).for_each(|(number, column)| *number = f32::midpoint(*number, (row * TWO_BLOCKS + column) as f32));
     };
     let expected: Vec<f32> = plain.iter().enumerate().map(|(place, number)| f32::midpoint(*number, place as f32)).collect();
     assert_eq!(own(|| new_finished_product(sizes, left, right, &[], finish)), expected);
-    assert_eq!(finished.into_inner(), 2 * 30 * 300);
+    assert_eq!(finished.into_inner(), 2 * 14 * TWO_BLOCKS);
     let negated: &Finish<'_> = &|_, _, numbers, room| {
         room.iter_mut().zip(numbers).for_each(|(room, number)| {
             room.write(-*number);
