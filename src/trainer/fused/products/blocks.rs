@@ -50,7 +50,7 @@ pub(super) unsafe fn with_avx2(product: &Product<'_>) {
 /// initialised if the product is added to it. There is room for sums of whole panels.
 #[inline(always)]
 unsafe fn multiply<const WIDE: usize, const TALL: usize>(kernels: &Kernels, product: &Product<'_>) {
-    const { assert!(PANEL % WIDE == 0, "sums have room for whole panels") };
+    const { assert!(PANEL.is_multiple_of(WIDE), "sums have room for whole panels") };
     let Product { sizes: [rows, inner, columns], output: (output, out), left, right, scale, landing, finish, also, sums } = *product;
     let also = if also.is_null() { output.cast_const() } else { also };
     let depth = inner.div_ceil(inner.div_ceil(DEPTH));
