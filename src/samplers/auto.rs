@@ -33,7 +33,9 @@ const FEW_POINTS: u64 = 100_000;
 /// Chooses anew for every trial; nothing is remembered between them.
 #[derive(Debug)]
 pub struct Auto {
-    /// Where the points can be counted.
+    /// How many points there are, where they can be counted.
+    points: Option<u64>,
+    /// What proposes each of them.
     grid: Option<Grid>,
     gp: Gp,
     /// The same, from the first stopped trials on.
@@ -46,13 +48,13 @@ pub struct Auto {
 impl Auto {
     /// For a space.
     pub fn new(space: &Space) -> Self {
-        let finite = space.cardinality().is_some();
-        let grid = finite.then(|| Grid::new(&PolicySpec::named("grid").with("order", "random"), space).ok()).flatten();
+        let points = space.cardinality();
+        let grid = points.is_some().then(|| Grid::new(&PolicySpec::named("grid").with("order", "random"), space).ok()).flatten();
         let numbers =
             space.dimensions().iter().all(|dimension| dimension.when.is_none() && !matches!(dimension.distribution, Distribution::Choice { .. }));
         let cmaes = numbers.then(|| CmaEs::new(&PolicySpec::named("cmaes"), space).ok()).flatten();
         let early_gp = Gp::learning_from_stopped_trials(&PolicySpec::named("gp"));
-        Auto { cmaes, grid, early_gp, gp: Gp::new(&PolicySpec::named("gp")), tpe: Tpe::new(&PolicySpec::named("tpe").with("rules", "own")) }
+        Auto { points, cmaes, grid, early_gp, gp: Gp::new(&PolicySpec::named("gp")), tpe: Tpe::new(&PolicySpec::named("tpe").with("rules", "own")) }
     }
 
     /// The rule, first match first:
@@ -70,7 +72,7 @@ impl Auto {
         let Situation { space, number, finished, stopped, unfinished, budget } = *situation;
         let gp = |reason| (&self.gp as &dyn Sampler, Choice { sampler: "gp", reason });
         let tpe = |reason| (&self.tpe as &dyn Sampler, Choice { sampler: "tpe", reason });
-        if let (Some(grid), Some(points), Some(budget)) = (&self.grid, space.cardinality(), budget)
+        if let (Some(grid), Some(points), Some(budget)) = (&self.grid, self.points, budget)
             && points <= budget
         {
             return (grid, Choice { sampler: "grid", reason: format!("all {points} points of the space fit the budget of {budget} trials") });
@@ -93,7 +95,7 @@ impl Auto {
             let reason = "some parameters are conditional: `gp` and `tpe` take turns".to_owned();
             return if number.0.is_multiple_of(2) { gp(reason) } else { tpe(reason) };
         }
-        let few = stopped == 0 && space.cardinality().is_some_and(|points| points <= FEW_POINTS);
+        let few = stopped == 0 && self.points.is_some_and(|points| points <= FEW_POINTS);
         if number.0 % 4 == 3 && !few {
             return tpe("no parameter is conditional: every fourth trial is left to `tpe`, against what the process does not see".to_owned());
         }

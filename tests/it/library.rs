@@ -9,6 +9,12 @@ fn parabola(study: Study) -> Study {
     study.float("x", -5.0, 5.0).choice("kind", ["round", "flat"]).float("tilt", 0.0, 1.0).when("kind", "flat")
 }
 
+fn loss(trial: &mut hpsearch::TrialContext) -> Result<TrialEnd, TrialError> {
+    let x = trial.number_of("x")?;
+    trial.report(1, (x - 1.0).powi(2));
+    Ok(TrialEnd::Finished)
+}
+
 #[test]
 fn a_closure_is_searched_and_its_best_trial_found() {
     let finished = parabola(Study::minimize("parabola", "loss"))
@@ -314,11 +320,6 @@ fn a_study_that_is_paused_from_another_terminal_waits_until_it_is_resumed() {
 fn a_study_learns_from_an_earlier_one_as_it_was_when_it_was_made() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("studies.db");
-    let loss = |trial: &mut hpsearch::TrialContext| {
-        let x = trial.number_of("x")?;
-        trial.report(1, (x - 1.0).powi(2));
-        Ok(TrialEnd::Finished)
-    };
     let earlier = parabola(Study::minimize("earlier", "loss")).trials(40).store(&path).run(loss).unwrap();
     let later = |name: &str, trials| Study::minimize(name, "error").float("x", -5.0, 5.0).trials(trials);
     let kept = || {
@@ -344,11 +345,6 @@ fn a_study_learns_from_an_earlier_one_as_it_was_when_it_was_made() {
 fn a_changed_search_goes_on_where_that_is_accepted_and_another_question_never_does() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("studies.db");
-    let loss = |trial: &mut hpsearch::TrialContext| {
-        let x = trial.number_of("x")?;
-        trial.report(1, (x - 1.0).powi(2));
-        Ok(TrialEnd::Finished)
-    };
     let study = |trials, sampler: &str| parabola(Study::minimize("going on", "loss")).trials(trials).sampler(PolicySpec::named(sampler)).store(&path);
     // As an earlier version of the library would have stored it.
     let mut old = study(4, "tpe");
