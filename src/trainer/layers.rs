@@ -87,7 +87,7 @@ impl<'a> Pass<'a> {
     /// `x` with a share of `rate` of its elements set to 0 and the others scaled up.
     pub(super) fn dropout(&self, x: Rows, rate: f64) -> Rows {
         let Some(mask) = self.mask(rate) else { return x };
-        fused::apply(fused::Dropout(mask), [&x], x.dims()).unwrap_or_else(|| self.masked(x, mask))
+        fused::apply(fused::Dropout { width: x.dims()[1], mask }, [&x], x.dims()).unwrap_or_else(|| self.masked(x, mask))
     }
 
     /// What is dropped at the next site of dropout, if there is any.
@@ -99,8 +99,8 @@ impl<'a> Pass<'a> {
 
     /// Dropout by tensor operations.
     fn masked<const D: usize>(&self, x: Tensor<D>, mask: Mask) -> Tensor<D> {
-        let shape = x.dims();
-        x * tensor(mask.numbers(shape.iter().product()), shape, self.device)
+        let (shape, columns) = (x.dims(), x.dims()[D - 1]);
+        x * tensor(mask.numbers(shape[..D - 1].iter().product(), columns), shape, self.device)
     }
 }
 

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::dropout::{Mask, counter};
+use super::dropout::Mask;
 use super::lanes::{exp, greatest, sum, vectorised};
 use super::products::{Landing, Place, product, product_in_room};
 use super::{Operation, Purpose, Slope};
@@ -15,7 +15,7 @@ use super::{Operation, Purpose, Slope};
 pub(in crate::trainer) struct Attention {
     /// Tokens of each text; the texts lie one after another.
     pub(in crate::trainer) lengths: Arc<[usize]>,
-    /// Tokens of the longest text, or more: how far apart rows lie in the mask.
+    /// Tokens of the longest text, or more: rows of a head in the mask.
     pub(in crate::trainer) longest: usize,
     /// Heads of queries.
     pub(in crate::trainer) heads: usize,
@@ -70,9 +70,12 @@ struct Head {
     leads: bool,
     /// Its probabilities within those of all heads.
     square: Range<usize>,
-    /// The place of its first probability in the mask.
+    /// The row of its first query in the mask.
     first: usize,
 }
+
+/// Rows that are looked at together: the sums of one do not wait for those of another.
+const ROWS: usize = 4;
 
 /// Some queries of a head and the keys they look at.
 struct Block {
@@ -84,8 +87,16 @@ struct Block {
     /// Tokens of the text.
     length: usize,
     sight: Sight,
-    /// The place of its first probability in the mask, and how far those of its queries lie apart.
-    mask: (usize, usize),
+    /// The row of its first query in the mask.
+    first: usize,
+}
+
+impl Block {
+    /// What its query of that number sees.
+    #[inline(always)]
+    fn range(&self, row: usize) -> Range<usize> {
+        self.sight.range(self.start + row, self.seen)
+    }
 }
 
 impl Attention {
@@ -113,19 +124,19 @@ impl Attention {
                     output: Place::new(token * width + head * size, width),
                     leads,
                     square: share + head * length * length..share + (head + 1) * length * length,
-                    first: (text * self.heads + head) * longest * longest,
+                    first: (text * self.heads + head) * longest,
                 }
             })
         })
     }
 
     fn blocks(&self, head: &Head) -> impl DoubleEndedIterator<Item = Block> + use<> {
-        let (length, sight, first, longest) = (head.length, self.sight, head.first, self.longest);
+        let (length, sight, first) = (head.length, self.sight, head.first);
         let step = if sight == Sight::Back { BLOCK } else { length.max(1) };
         (0..length).step_by(step).map(move |start| {
             let rows = step.min(length - start);
             let seen = if sight == Sight::Back { start + rows } else { length };
-            Block { start, rows, seen, length, sight, mask: (first + start * longest, longest) }
+            Block { start, rows, seen, length, sight, first: first + start }
         })
     }
 
@@ -253,28 +264,35 @@ unsafe fn initialised(numbers: Vec<MaybeUninit<f32>>) -> Vec<f32> {
     unsafe { Vec::from_raw_parts(numbers.as_mut_ptr().cast(), numbers.len(), numbers.capacity()) }
 }
 
-/// What a query sees of its scores becomes exponentials, the rest of `scores` 0; with what divides the former by their sum.
+/// What queries of a block see of their scores becomes exponentials, the rest of what the block sees 0; with what divides the former by their sums.
 #[inline(always)]
-fn exponentials(scores: &mut [f32], range: Range<usize>) -> (&mut [f32], f32) {
-    let (before, rest) = scores.split_at_mut(range.start);
-    let (seen, after) = rest.split_at_mut(range.len());
-    before.fill(0.0);
-    after.fill(0.0);
-    let top = greatest(seen);
-    for score in seen.iter_mut() {
-        *score = exp(*score - top);
+fn exponentials(rows: &mut [f32], block: &Block, first: usize) -> [f32; ROWS] {
+    let mut found = [0.0; ROWS];
+    for (row, (scores, top)) in rows.chunks_exact_mut(block.length).zip(&mut found).enumerate() {
+        let range = block.range(first + row);
+        scores[..range.start].fill(0.0);
+        scores[range.end..block.seen].fill(0.0);
+        *top = greatest(&scores[range]);
     }
-    let inverse = 1.0 / sum(seen, seen, |number, _| number);
-    (seen, inverse)
+    for (row, (scores, found)) in rows.chunks_exact_mut(block.length).zip(&mut found).enumerate() {
+        let (seen, top) = (&mut scores[block.range(first + row)], *found);
+        for score in seen.iter_mut() {
+            *score = exp(*score - top);
+        }
+        *found = 1.0 / sum(seen, seen, |number, _| number);
+    }
+    found
 }
 
 vectorised! {
     /// Each row becomes the softmax of what its query sees; the rest of what the block sees becomes 0.
     fn softmax(scores: &mut [f32], block: &Block) {
-        for (row, scores) in scores.chunks_exact_mut(block.length).enumerate() {
-            let (seen, inverse) = exponentials(&mut scores[..block.seen], block.sight.range(block.start + row, block.seen));
-            for score in seen {
-                *score *= inverse;
+        for (group, rows) in scores.chunks_mut(ROWS * block.length).enumerate() {
+            let inverses = exponentials(rows, block, group * ROWS);
+            for (row, (scores, inverse)) in rows.chunks_exact_mut(block.length).zip(inverses).enumerate() {
+                for score in &mut scores[block.range(group * ROWS + row)] {
+                    *score *= inverse;
+                }
             }
         }
     }
@@ -283,18 +301,20 @@ vectorised! {
 vectorised! {
     /// The same, with what dropout leaves of it in `room`; in place the probabilities that are dropped have their signs turned.
     fn dropped_softmax(scores: &mut [f32], room: &mut [f32], block: &Block, mask: Mask) {
-        let (first, apart) = block.mask;
-        for (row, (scores, room)) in scores.chunks_exact_mut(block.length).zip(room.chunks_exact_mut(block.length)).enumerate() {
-            let range = block.sight.range(block.start + row, block.seen);
-            let first = counter(first + row * apart + range.start);
-            room[..range.start].fill(0.0);
-            room[range.end..block.seen].fill(0.0);
-            let room = &mut room[range.clone()];
-            let (seen, inverse) = exponentials(&mut scores[..block.seen], range);
-            for (column, (score, room)) in seen.iter_mut().zip(room).enumerate() {
-                let (share, factor) = (*score * inverse, mask.factor(first.wrapping_add(counter(column))));
-                *room = share * factor;
-                *score = if factor > 0.0 { share } else { -share };
+        for (group, (rows, room)) in scores.chunks_mut(ROWS * block.length).zip(room.chunks_mut(ROWS * block.length)).enumerate() {
+            let inverses = exponentials(rows, block, group * ROWS);
+            let rows = rows.chunks_exact_mut(block.length).zip(room.chunks_exact_mut(block.length));
+            for (row, ((scores, room), inverse)) in rows.zip(inverses).enumerate() {
+                let row = group * ROWS + row;
+                let (mask, range) = (mask.row(block.first + row), block.range(row));
+                room[..range.start].fill(0.0);
+                room[range.end..block.seen].fill(0.0);
+                let first = range.start;
+                for (column, (score, room)) in scores[range.clone()].iter_mut().zip(&mut room[range]).enumerate() {
+                    let (share, factor) = (*score * inverse, mask.factor(first + column));
+                    *room = share * factor;
+                    *score = if factor > 0.0 { share } else { -share };
+                }
             }
         }
     }

@@ -1,13 +1,13 @@
 //! Dropout by counters: which numbers are dropped is computed where it is needed, forward and backward, and stored nowhere.
 
-use super::lanes::{made, vectorised};
+use super::lanes::{append, vectorised};
 use super::{Operation, Purpose, Slope};
 
-/// Which elements are dropped at one site of one forward pass: a function of the site's key and an element's place alone.
+/// Which elements are dropped at one site of one forward pass: a function of the site's key, an element's row and its column alone.
 ///
-/// Two rounds of a 32-bit mixer with half of the key each: with one, the masks of two keys would be shifts of each other (and are, place by
-/// place exchanged, for keys of one upper half: one pair of 2^32, since keys are digests). It is a light hash, not a cryptographic one;
-/// `tests/chance.rs` says what it was tested for.
+/// A row's key takes two rounds of a 32-bit mixer with half of the site's key each, an element one more with the row's. Two rows
+/// whose keys differ in their low bits alone would drop the same elements in another order: of a thousand rows of 256 one such pair in 30
+/// masks. It is a light hash, not a cryptographic one; `tests/chance.rs` says what it was tested for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::trainer) struct Mask {
     low: u32,
@@ -28,15 +28,31 @@ impl Mask {
         Self { low, high, threshold, kept }
     }
 
-    /// What the element at `place` is multiplied with: 0, or what makes up for those dropped.
+    /// What of it concerns a row.
     #[inline(always)]
-    pub(super) fn factor(self, place: u32) -> f32 {
-        if mix(mix(place ^ self.low).wrapping_add(self.high)) < self.threshold { 0.0 } else { self.kept }
+    pub(super) fn row(self, row: usize) -> RowMask {
+        RowMask { key: mix(mix(counter(row) ^ self.low).wrapping_add(self.high)), threshold: self.threshold, kept: self.kept }
     }
 
-    /// The factors of the first `len` elements, for devices that multiply tensors.
-    pub(in crate::trainer) fn numbers(self, len: usize) -> Vec<f32> {
-        factors(self, len)
+    /// The factors of so many rows, one after another, for devices that multiply tensors.
+    pub(in crate::trainer) fn numbers(self, rows: usize, columns: usize) -> Vec<f32> {
+        factors(self, rows, columns)
+    }
+}
+
+/// Which elements of a row are dropped.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowMask {
+    key: u32,
+    threshold: u32,
+    kept: f32,
+}
+
+impl RowMask {
+    /// What the element in a column is multiplied with: 0, or what makes up for those dropped.
+    #[inline(always)]
+    pub(super) fn factor(self, column: usize) -> f32 {
+        if mix(counter(column) ^ self.key) < self.threshold { 0.0 } else { self.kept }
     }
 }
 
@@ -50,39 +66,55 @@ fn mix(mut x: u32) -> u32 {
     x ^ (x >> 16)
 }
 
-/// The low half of a place: more than 2^32 elements repeat the mask, which harms nothing.
+/// The low half of a row's or column's number: more than 2^32 repeat the mask, which harms nothing.
 #[inline(always)]
-pub(super) fn counter(place: usize) -> u32 {
+fn counter(place: usize) -> u32 {
     #[expect(clippy::cast_possible_truncation, reason = "as said")]
     let counter = place as u32;
     counter
 }
 
 vectorised! {
-    fn factors(mask: Mask, len: usize) -> Vec<f32> {
-        (0..len).map(|place| mask.factor(counter(place))).collect()
+    fn factors(mask: Mask, rows: usize, columns: usize) -> Vec<f32> {
+        let mut factors = Vec::with_capacity(rows * columns);
+        for row in 0..rows {
+            let mask = mask.row(row);
+            factors.extend((0..columns).map(|column| mask.factor(column)));
+        }
+        factors
     }
 }
 
-/// `x` with its dropped elements set to 0 and the others scaled up.
+/// `x [rows, width]` with its dropped elements set to 0 and the others scaled up.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::trainer) struct Dropout(pub(in crate::trainer) Mask);
+pub(in crate::trainer) struct Dropout {
+    /// Columns of a row.
+    pub(in crate::trainer) width: usize,
+    /// What is dropped.
+    pub(in crate::trainer) mask: Mask,
+}
 
 impl Operation<1> for Dropout {
     const NEEDS: [bool; 1] = [false];
     type Kept = ();
 
     fn forward(&self, [x]: [&[f32]; 1], _: Purpose) -> (Vec<f32>, ()) {
-        (masked(x, self.0), ())
+        (masked(x, self.width, self.mask), ())
     }
 
     fn backward(&self, _: [&[f32]; 1], (): (), gradient: &[f32], _: [bool; 1]) -> [Slope; 1] {
-        [Slope::New(masked(gradient, self.0))]
+        [Slope::New(masked(gradient, self.width, self.mask))]
     }
 }
 
 vectorised! {
-    pub(super) fn masked(x: &[f32], mask: Mask) -> Vec<f32> {
-        made(x, x, |place, x, _| x * mask.factor(counter(place)))
+    /// Rows of `width` numbers, each multiplied with its factor.
+    pub(super) fn masked(x: &[f32], width: usize, mask: Mask) -> Vec<f32> {
+        let mut output = Vec::with_capacity(x.len());
+        for (row, x) in x.chunks_exact(width).enumerate() {
+            let mask = mask.row(row);
+            append(&mut output, x, x, |column, x, _| x * mask.factor(column));
+        }
+        output
     }
 }

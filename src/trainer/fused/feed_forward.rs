@@ -2,8 +2,8 @@
 
 use super::curve::{Curve, bend, multiply};
 use super::dropout::{Mask, masked};
-use super::linear::{Map, add, onto};
-use super::products::{Finish, Place, new_finished_product};
+use super::linear::{Map, onto};
+use super::products::{Finish, Place, new_finished_map};
 use super::{Operation, Purpose, Slope};
 
 /// `r + dropout(curve(x W₁ + b₁) W₂ + b₂)`: inputs `r [rows, width]`, `x [rows, in]`, `W₁ [in, inner]`, `b₁ [1, inner]`, `W₂ [inner, width]`,
@@ -28,16 +28,10 @@ impl Operation<6> for FeedForward {
     fn forward(&self, [residual, x, w1, b1, w2, b2]: [&[f32]; 6], purpose: Purpose) -> (Vec<f32>, Self::Kept) {
         let (curve, map) = (self.curve, Map::new(x, w1, self.inner));
         let (bent, slopes) = match purpose {
-            Purpose::Gradient => map.bent(curve, x, w1, |column, numbers| add(numbers, &b1[column..])),
-            Purpose::Output => {
-                let finish: &Finish<'_> = &|_, column, numbers, _| {
-                    add(numbers, &b1[column..]);
-                    bend(curve, numbers);
-                };
-                (map.finished(x, w1, &[], finish), Vec::new())
-            }
+            Purpose::Gradient => map.bent(curve, x, w1, b1),
+            Purpose::Output => (map.finished(x, w1, b1, &[], &|_, _, numbers, _| bend(curve, numbers)), Vec::new()),
         };
-        let output = Map::new(&bent, w2, self.width).finished(&bent, w2, residual, &onto(residual, b2, self.dropout));
+        let output = Map::new(&bent, w2, self.width).finished(&bent, w2, b2, residual, &onto(residual, self.width, self.dropout));
         (output, [bent, slopes])
     }
 
@@ -46,7 +40,7 @@ impl Operation<6> for FeedForward {
         if wanted[1..] == [false; 5] {
             return [Slope::Output, Slope::Unwanted, Slope::Unwanted, Slope::Unwanted, Slope::Unwanted, Slope::Unwanted];
         }
-        let dropped = self.dropout.map(|mask| masked(gradient, mask));
+        let dropped = self.dropout.map(|mask| masked(gradient, self.width, mask));
         let outer = dropped.as_deref().unwrap_or(gradient);
         let inner = self.between(&slopes, w2, outer);
         drop(slopes);
@@ -64,6 +58,6 @@ impl FeedForward {
         let sizes = [outer.len() / self.width, self.width, columns];
         let (left, right) = ((outer, Place::dense(self.width)), (w2, Place::dense(self.width).transposed()));
         let finish: &Finish<'_> = &|row, column, numbers, _| multiply(numbers, &slopes[row * columns + column..]);
-        new_finished_product(sizes, left, right, slopes, finish)
+        new_finished_map(sizes, left, right, &[], slopes, finish)
     }
 }

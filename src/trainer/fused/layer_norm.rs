@@ -28,18 +28,29 @@ impl Operation<3> for LayerNorm {
     }
 }
 
+/// Rows that are looked at together: the sums of one do not wait for those of another.
+const ROWS: usize = 4;
+
 vectorised! {
     fn forward(x: &[f32], scale: &[f32], shift: &[f32], epsilon: f32, statistics: &mut Vec<[f32; 2]>) -> Vec<f32> {
         let width = scale.len();
         #[expect(clippy::cast_precision_loss, reason = "a width")]
         let share = 1.0 / width as f32;
         let (mut output, shift) = (Vec::with_capacity(x.len()), &shift[..width]);
-        for x in x.chunks_exact(width) {
-            let mean = sum(x, x, |x, _| x) * share;
-            let variance = sum(x, x, |x, _| (x - mean) * (x - mean)) * share;
-            let inverse = 1.0 / (variance + epsilon).sqrt();
-            append(&mut output, x, scale, |place, x, scale| (x - mean) * inverse * scale + shift[place]);
-            statistics.push([mean, inverse]);
+        for rows in x.chunks(ROWS * width) {
+            let mut found = [[0.0; 2]; ROWS];
+            for (x, [mean, _]) in rows.chunks_exact(width).zip(&mut found) {
+                *mean = sum(x, x, |x, _| x) * share;
+            }
+            for (x, [mean, inverse]) in rows.chunks_exact(width).zip(&mut found) {
+                let mean = *mean;
+                let variance = sum(x, x, |x, _| (x - mean) * (x - mean)) * share;
+                *inverse = 1.0 / (variance + epsilon).sqrt();
+            }
+            for (x, [mean, inverse]) in rows.chunks_exact(width).zip(found) {
+                append(&mut output, x, scale, |place, x, scale| (x - mean) * inverse * scale + shift[place]);
+                statistics.push([mean, inverse]);
+            }
         }
         output
     }

@@ -1,9 +1,11 @@
 //! Linear maps of rows with what stands around them: bias, nonlinearity, or dropout and the sum with what a block has read.
 
 use super::curve::{Curve, bend, bend_and_slope, times};
-use super::dropout::{Mask, counter, masked};
+use super::dropout::{Mask, RowMask, masked};
 use super::lanes::vectorised;
-use super::products::{Finish, Landing, Place, new_finished_product, new_product, new_product_and_more, new_product_and_sums, product, side_by_side};
+use super::products::{
+    Finish, Landing, Place, new_finished_map, new_map, new_map_and_more, new_product, new_product_and_sums, product, side_by_side,
+};
 use super::{Operation, Purpose, Slope};
 
 /// `curve(x W + b)`: inputs `x [rows, in]`, `W [in, width]`, `b [1, width]`, output `[rows, width]`.
@@ -21,7 +23,7 @@ impl Operation<3> for Linear {
     type Kept = Vec<f32>;
 
     fn forward(&self, [x, weight, bias]: [&[f32]; 3], purpose: Purpose) -> (Vec<f32>, Vec<f32>) {
-        self.mapped(x, weight, purpose, |column, numbers| add(numbers, &bias[column..]))
+        self.mapped(x, weight, bias, purpose)
     }
 
     fn backward(&self, [x, weight, _]: [&[f32]; 3], kept: Vec<f32>, gradient: &[f32], wanted: [bool; 3]) -> [Slope; 3] {
@@ -38,7 +40,7 @@ impl Operation<2> for Linear {
     type Kept = Vec<f32>;
 
     fn forward(&self, [x, weight]: [&[f32]; 2], purpose: Purpose) -> (Vec<f32>, Vec<f32>) {
-        self.mapped(x, weight, purpose, |_, _| {})
+        self.mapped(x, weight, &[], purpose)
     }
 
     fn backward(&self, [x, weight]: [&[f32]; 2], kept: Vec<f32>, gradient: &[f32], [dx, dweight]: [bool; 2]) -> [Slope; 2] {
@@ -53,20 +55,13 @@ impl Operation<2> for Linear {
 }
 
 impl Linear {
-    /// The output, and the slopes of a nonlinearity where the gradient needs them; `more` is done to parts of rows of the map, which begin
-    /// at a column.
-    fn mapped(&self, x: &[f32], weight: &[f32], purpose: Purpose, more: impl Fn(usize, &mut [f32]) + Sync) -> (Vec<f32>, Vec<f32>) {
+    /// The output, and the slopes of a nonlinearity where the gradient needs them; the bias may be empty.
+    fn mapped(&self, x: &[f32], weight: &[f32], bias: &[f32], purpose: Purpose) -> (Vec<f32>, Vec<f32>) {
         let map = Map::new(x, weight, self.width);
         match (self.curve, purpose) {
-            (None, _) => (map.finished(x, weight, &[], &|_, column, numbers, _| more(column, numbers)), Vec::new()),
-            (Some(curve), Purpose::Output) => {
-                let finish: &Finish<'_> = &|_, column, numbers, _| {
-                    more(column, numbers);
-                    bend(curve, numbers);
-                };
-                (map.finished(x, weight, &[], finish), Vec::new())
-            }
-            (Some(curve), Purpose::Gradient) => map.bent(curve, x, weight, more),
+            (None, _) => (map.plain(x, weight, bias), Vec::new()),
+            (Some(curve), Purpose::Output) => (map.finished(x, weight, bias, &[], &|_, _, numbers, _| bend(curve, numbers)), Vec::new()),
+            (Some(curve), Purpose::Gradient) => map.bent(curve, x, weight, bias),
         }
     }
 }
@@ -86,14 +81,14 @@ impl Operation<4> for ResidualLinear {
 
     fn forward(&self, [residual, x, weight, bias]: [&[f32]; 4], _: Purpose) -> (Vec<f32>, ()) {
         let map = Map::new(x, weight, self.width);
-        (map.finished(x, weight, residual, &onto(residual, bias, self.dropout)), ())
+        (map.finished(x, weight, bias, residual, &onto(residual, self.width, self.dropout)), ())
     }
 
     fn backward(&self, [_, x, weight, _]: [&[f32]; 4], (): (), gradient: &[f32], [_, dx, dweight, dbias]: [bool; 4]) -> [Slope; 4] {
         let map = Map::new(x, weight, self.width);
         let wanted = [dx, dweight, dbias];
         let [dx, dweight, dbias] = match self.dropout.filter(|_| wanted.contains(&true)) {
-            Some(mask) => map.slopes(x, weight, &masked(gradient, mask), wanted),
+            Some(mask) => map.slopes(x, weight, &masked(gradient, self.width, mask), wanted),
             None => map.slopes(x, weight, gradient, wanted),
         };
         [Slope::Output, dx, dweight, dbias]
@@ -118,10 +113,11 @@ impl SideBySide {
         })
     }
 
-    fn mapped(&self, x: &[f32], weights: [&[f32]; 3], finish: &Finish<'_>) -> Vec<f32> {
+    /// The maps, to which a bias is added that may be empty.
+    fn mapped(&self, x: &[f32], weights: [&[f32]; 3], bias: &[f32]) -> Vec<f32> {
         let maps = self.maps(x, weights).map(|(map, _)| map);
         let rights = [0, 1, 2].map(|part| (weights[part], maps[part].outputs(), self.widths[part]));
-        side_by_side([maps[0].rows, maps[0].input], (x, maps[0].inputs()), rights, finish)
+        side_by_side([maps[0].rows, maps[0].input], (x, maps[0].inputs()), rights, bias)
     }
 
     /// The slopes of the rows, and those of each map's weight and bias.
@@ -149,8 +145,7 @@ impl Operation<7> for SideBySide {
     type Kept = ();
 
     fn forward(&self, [x, w1, w2, w3, b1, b2, b3]: [&[f32]; 7], _: Purpose) -> (Vec<f32>, ()) {
-        let bias = [b1, b2, b3].concat();
-        (self.mapped(x, [w1, w2, w3], &|_, column, numbers, _| add(numbers, &bias[column..])), ())
+        (self.mapped(x, [w1, w2, w3], &[b1, b2, b3].concat()), ())
     }
 
     fn backward(&self, [x, w1, w2, w3, ..]: [&[f32]; 7], (): (), gradient: &[f32], wanted: [bool; 7]) -> [Slope; 7] {
@@ -166,7 +161,7 @@ impl Operation<4> for SideBySide {
     type Kept = ();
 
     fn forward(&self, [x, w1, w2, w3]: [&[f32]; 4], _: Purpose) -> (Vec<f32>, ()) {
-        (self.mapped(x, [w1, w2, w3], &|_, _, _, _| {}), ())
+        (self.mapped(x, [w1, w2, w3], &[]), ())
     }
 
     fn backward(&self, [x, w1, w2, w3]: [&[f32]; 4], (): (), gradient: &[f32], [rows, wanted @ ..]: [bool; 4]) -> [Slope; 4] {
@@ -197,20 +192,26 @@ impl Map {
         Place::dense(self.width)
     }
 
-    /// The map of `x`, its rows finished, for which a number of `reads` is read for each of the map, if there are any.
-    pub(super) fn finished(self, x: &[f32], weight: &[f32], reads: &[f32], finish: &Finish<'_>) -> Vec<f32> {
-        new_finished_product([self.rows, self.input, self.width], (x, self.inputs()), (weight, self.outputs()), reads, finish)
+    fn sizes(self) -> [usize; 3] {
+        [self.rows, self.input, self.width]
     }
 
-    /// The curve of the map of `x` after `more`, which is done to parts of rows that begin at a column, and the curve's slopes there.
+    /// The map of `x` with a bias, which may be empty.
+    fn plain(self, x: &[f32], weight: &[f32], bias: &[f32]) -> Vec<f32> {
+        new_map(self.sizes(), (x, self.inputs()), (weight, self.outputs()), bias)
+    }
+
+    /// The same, its rows finished, for which a number of `reads` is read for each of the map, if there are any.
+    pub(super) fn finished(self, x: &[f32], weight: &[f32], bias: &[f32], reads: &[f32], finish: &Finish<'_>) -> Vec<f32> {
+        new_finished_map(self.sizes(), (x, self.inputs()), (weight, self.outputs()), bias, reads, finish)
+    }
+
+    /// The curve of the map of `x` with a bias, which may be empty, and the curve's slopes there.
     #[expect(unsafe_code, reason = "a second matrix is not filled with zeros first, which would be one more pass over memory")]
-    pub(super) fn bent(self, curve: Curve, x: &[f32], weight: &[f32], more: impl Fn(usize, &mut [f32]) + Sync) -> (Vec<f32>, Vec<f32>) {
-        let finish: &Finish<'_> = &|_, column, numbers, room| {
-            more(column, numbers);
-            bend_and_slope(curve, numbers, room);
-        };
+    pub(super) fn bent(self, curve: Curve, x: &[f32], weight: &[f32], bias: &[f32]) -> (Vec<f32>, Vec<f32>) {
+        let finish: &Finish<'_> = &|_, _, numbers, room| bend_and_slope(curve, numbers, room);
         // SAFETY: `bend_and_slope` writes all of the room.
-        unsafe { new_product_and_more([self.rows, self.input, self.width], (x, self.inputs()), (weight, self.outputs()), finish) }
+        unsafe { new_map_and_more(self.sizes(), (x, self.inputs()), (weight, self.outputs()), bias, finish) }
     }
 
     /// The slopes of rows, weight and bias.
@@ -232,26 +233,24 @@ impl Map {
     }
 }
 
-/// Finishes rows of a map: `residual + dropout(map + bias)`.
-pub(super) fn onto<'a>(
-    residual: &'a [f32],
-    bias: &'a [f32],
+/// Finishes rows of a map, of so many numbers: `residual + dropout(map)`.
+pub(super) fn onto(
+    residual: &[f32],
+    width: usize,
     dropout: Option<Mask>,
-) -> impl Fn(usize, usize, &mut [f32], &mut [std::mem::MaybeUninit<f32>]) + Sync + 'a {
-    let width = bias.len();
+) -> impl Fn(usize, usize, &mut [f32], &mut [std::mem::MaybeUninit<f32>]) + Sync {
     move |row, column, numbers, _| {
-        let first = row * width + column;
-        let (residual, bias) = (&residual[first..], &bias[column..]);
+        let residual = &residual[row * width + column..];
         match dropout {
-            Some(mask) => add_dropped(numbers, residual, bias, mask, first),
-            None => add_both(numbers, residual, bias),
+            Some(mask) => add_dropped(numbers, residual, mask.row(row), column),
+            None => add(numbers, residual),
         }
     }
 }
 
 vectorised! {
     /// `numbers` becomes the sum with as many more.
-    pub(super) fn add(numbers: &mut [f32], more: &[f32]) {
+    fn add(numbers: &mut [f32], more: &[f32]) {
         for (number, more) in numbers.iter_mut().zip(more) {
             *number += more;
         }
@@ -259,19 +258,10 @@ vectorised! {
 }
 
 vectorised! {
-    /// `numbers` becomes the sum with as many of two more.
-    fn add_both(numbers: &mut [f32], residual: &[f32], bias: &[f32]) {
-        for ((number, residual), bias) in numbers.iter_mut().zip(residual).zip(bias) {
-            *number = residual + (*number + bias);
-        }
-    }
-}
-
-vectorised! {
-    /// `numbers` becomes `residual + dropout(numbers + bias)`, where `first` is the place of the first one.
-    fn add_dropped(numbers: &mut [f32], residual: &[f32], bias: &[f32], mask: Mask, first: usize) {
-        for (place, ((number, residual), bias)) in numbers.iter_mut().zip(residual).zip(bias).enumerate() {
-            *number = residual + (*number + bias) * mask.factor(counter(first + place));
+    /// `numbers` becomes `residual + dropout(numbers)`, where `first` is the column of the first one.
+    fn add_dropped(numbers: &mut [f32], residual: &[f32], mask: RowMask, first: usize) {
+        for (place, (number, residual)) in numbers.iter_mut().zip(residual).enumerate() {
+            *number = residual + *number * mask.factor(first + place);
         }
     }
 }

@@ -107,7 +107,8 @@ pub(super) unsafe fn product_in_room(
     assert!(out.end(rows, columns) < output.len(), "the output lies within its slice");
     let (left, right) = (factor(left, [rows, inner]), factor(right, [inner, columns]));
     let output = (output.as_mut_ptr().cast(), out);
-    let product = Product { sizes, output, left, right, scale, landing, finish: None, also: std::ptr::null(), sums: std::ptr::null_mut() };
+    let (also, sums, start) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
+    let product = Product { sizes, output, left, right, scale, landing, finish: None, also, sums, start };
     // SAFETY: the least and the greatest index of each matrix lie within its slice, as just checked, so all others do; the output is borrowed
     // mutably and overlaps neither factor; what is added to has been written, as the caller promises.
     unsafe { multiply(&product) }
@@ -118,13 +119,28 @@ pub(super) unsafe fn product_in_room(
 /// # Panics
 /// If a factor does not lie within its slice, or `inner` is 0.
 pub(super) fn new_product(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place)) -> Vec<f32> {
-    made(sizes, left, right, None, Beside::Nothing(&[]), &mut []).0
+    made(sizes, left, right, &[], None, Beside::Nothing(&[]), &mut []).0
+}
+
+/// `start + left right`, where a row of the output starts with these numbers instead of 0, if there are any: adding them costs nothing there.
+///
+/// # Panics
+/// As [`new_product`].
+pub(super) fn new_map(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place), start: &[f32]) -> Vec<f32> {
+    made(sizes, left, right, start, None, Beside::Nothing(&[]), &mut []).0
 }
 
 /// The same, with each row finished: `finish` may be called for parts of rows in any order, and by several threads. Numbers that it `reads`, one
 /// for each of the output, or none, are fetched in time.
-pub(super) fn new_finished_product(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place), reads: &[f32], finish: &Finish<'_>) -> Vec<f32> {
-    made(sizes, left, right, Some(finish), Beside::Nothing(reads), &mut []).0
+pub(super) fn new_finished_map(
+    sizes: [usize; 3],
+    left: (&[f32], Place),
+    right: (&[f32], Place),
+    start: &[f32],
+    reads: &[f32],
+    finish: &Finish<'_>,
+) -> Vec<f32> {
+    made(sizes, left, right, start, Some(finish), Beside::Nothing(reads), &mut []).0
 }
 
 /// The same, and a second matrix of the same sizes that `finish` fills.
@@ -132,13 +148,14 @@ pub(super) fn new_finished_product(sizes: [usize; 3], left: (&[f32], Place), rig
 /// # Safety
 /// `finish` writes all of the room that it is given.
 #[expect(unsafe_code, reason = "room is not filled with zeros first, which would be one more pass over memory")]
-pub(super) unsafe fn new_product_and_more(
+pub(super) unsafe fn new_map_and_more(
     sizes: [usize; 3],
     left: (&[f32], Place),
     right: (&[f32], Place),
+    start: &[f32],
     finish: &Finish<'_>,
 ) -> (Vec<f32>, Vec<f32>) {
-    made(sizes, left, right, Some(finish), Beside::Filled, &mut [])
+    made(sizes, left, right, start, Some(finish), Beside::Filled, &mut [])
 }
 
 /// As [`new_product`], and the sums of the right factor's columns, each added up in the order of its rows: taken on the way, they cost next to nothing.
@@ -148,12 +165,13 @@ pub(super) unsafe fn new_product_and_more(
 pub(super) fn new_product_and_sums(sizes: [usize; 3], left: (&[f32], Place), right: (&[f32], Place)) -> (Vec<f32>, Vec<f32>) {
     let columns = sizes[2];
     let mut sums = vec![0.0; columns.next_multiple_of(PANEL)];
-    let (output, _) = made(sizes, left, right, None, Beside::Nothing(&[]), &mut sums);
+    let (output, _) = made(sizes, left, right, &[], None, Beside::Nothing(&[]), &mut sums);
     sums.truncate(columns);
     (output, sums)
 }
 
-/// Products of `left [rows, inner]` with several factors, each of so many columns, as one new matrix side by side, each row finished.
+/// Products of `left [rows, inner]` with several factors, each of so many columns, as one new matrix side by side, whose rows start with these
+/// numbers, or with 0 if there are none.
 ///
 /// # Panics
 /// As [`new_product`].
@@ -162,24 +180,26 @@ pub(super) fn side_by_side<const N: usize>(
     [rows, inner]: [usize; 2],
     left: (&[f32], Place),
     rights: [(&[f32], Place, usize); N],
-    finish: &Finish<'_>,
+    start: &[f32],
 ) -> Vec<f32> {
     let columns = rights.iter().map(|(_, _, columns)| columns).sum();
-    let (mut output, mut start) = (Vec::with_capacity(rows * columns), 0);
+    let (mut output, mut column) = (Vec::with_capacity(rows * columns), 0);
     if rows * columns == 0 {
         return output;
     }
     assert!(inner > 0, "a product over nothing is 0, which nobody asks for");
+    assert!(start.is_empty() || start.len() == columns, "a number to start with for each column, or none");
     let left = factor(left, [rows, inner]);
     for (right, place, width) in rights.into_iter().filter(|(_, _, width)| *width > 0) {
         let right = factor((right, place), [inner, width]);
-        let finish: &Finish<'_> = &|row, column, numbers, beside| finish(row, start + column, numbers, beside);
-        let (finish, output) = (Some((finish, std::ptr::null_mut(), 0)), (output.as_mut_ptr(), Place::new(start, columns)));
-        let (sizes, also, sums) = ([rows, inner, width], std::ptr::null(), std::ptr::null_mut());
-        let product = Product { sizes, output, left, right, scale: 1.0, landing: Landing::Replace, finish, also, sums };
-        // SAFETY: the factors lie within their slices, as just checked; the columns from `start` on lie in the room.
+        let start = if start.is_empty() { std::ptr::null() } else { start[column..].as_ptr() };
+        let (sizes, output) = ([rows, inner, width], (output.as_mut_ptr(), Place::new(column, columns)));
+        let (also, sums) = (std::ptr::null(), std::ptr::null_mut());
+        let product = Product { sizes, output, left, right, scale: 1.0, landing: Landing::Replace, finish: None, also, sums, start };
+        // SAFETY: the factors lie within their slices, as just checked; the columns from `column` on lie in the room, and there is a number to
+        // start with for each of them, or none.
         unsafe { multiply(&product) };
-        start += width;
+        column += width;
     }
     // SAFETY: all columns of all rows have been written.
     unsafe { output.set_len(rows * columns) };
@@ -200,6 +220,7 @@ fn made(
     sizes: [usize; 3],
     left: (&[f32], Place),
     right: (&[f32], Place),
+    start: &[f32],
     finish: Option<&Finish<'_>>,
     beside: Beside<'_>,
     sums: &mut [f32],
@@ -220,12 +241,14 @@ fn made(
     };
     assert!(sums.is_empty() || sums.len() == columns.next_multiple_of(PANEL), "sums, if any, of whole panels");
     let sums = if sums.is_empty() { std::ptr::null_mut() } else { sums.as_mut_ptr() };
+    assert!(start.is_empty() || start.len() == columns, "a number to start with for each column, or none");
+    let start = if start.is_empty() { std::ptr::null() } else { start.as_ptr() };
     let finish = finish.map(|finish| (finish, room, 0));
     let output_place = (output.as_mut_ptr(), Place::dense(columns));
-    let product = Product { sizes, output: output_place, left, right, scale: 1.0, landing: Landing::Replace, finish, also, sums };
+    let product = Product { sizes, output: output_place, left, right, scale: 1.0, landing: Landing::Replace, finish, also, sums, start };
     // SAFETY: the factors lie within their slices, as just checked; the room holds `count` numbers, all of which the product writes and none of
     // which it reads when it replaces. What lies beside them is written by `finish`, as whoever asks for it promises.
-    // There are sums for whole panels, or none, as just checked.
+    // There are sums for whole panels, or none, and numbers to start with for all columns, or none, as just checked.
     unsafe {
         multiply(&product);
         output.set_len(count);
@@ -258,6 +281,8 @@ struct Product<'a> {
     also: *const f32,
     /// What the right factor's columns are added to, with room for whole panels, or null.
     sums: *mut f32,
+    /// What each row of the output starts with, or null: 0. Then nothing is scaled or added to what is there.
+    start: *const f32,
 }
 
 #[expect(unsafe_code, reason = "the compiler cannot see that parts of a product write to different rows")]
@@ -281,7 +306,7 @@ const FEW: usize = 4;
 /// # Safety
 /// Each matrix lies in memory that is the caller's, the output overlaps neither factor, and is initialised if the product is added to it. With
 /// something to finish, rows of the output are one number after another, and the room beside them is null or as large as the output. `sums` is null,
-/// or has room for whole panels.
+/// or has room for whole panels; `start` is null, or has a number for each column.
 #[expect(unsafe_code, reason = "it is for the functions above, which check places")]
 unsafe fn multiply(product: &Product<'_>) {
     #[cfg(target_arch = "x86_64")]
@@ -389,6 +414,7 @@ impl Product<'_> {
                 parallelism,
             );
             self.add_up();
+            self.add_start();
             self.finish_row_by_row();
         }
     }
@@ -405,6 +431,22 @@ impl Product<'_> {
             for column in 0..columns {
                 // SAFETY: the caller's promise.
                 unsafe { *sums.add(column) += *right.add(place.start + row * place.row + column * place.column) };
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`multiply`], and the product is there.
+    #[expect(unsafe_code, reason = "as there")]
+    unsafe fn add_start(&self) {
+        let ([rows, _, columns], (output, out), start) = (self.sizes, self.output, self.start);
+        if start.is_null() {
+            return;
+        }
+        for row in 0..rows {
+            for column in 0..columns {
+                // SAFETY: the caller's promise.
+                unsafe { *output.add(out.start + row * out.row + column * out.column) += *start.add(column) };
             }
         }
     }

@@ -57,7 +57,7 @@ fn everything() -> Vec<Vec<f32>> {
     let same = [13, 37];
     let ids: std::sync::Arc<[u32]> = (0..13).map(|row| row * 7 % 37).collect();
     let mut found = vec![
-        derived([rows()], |[x]| apply(Dropout(drop), [&x], same).unwrap()),
+        derived([rows()], |[x]| apply(Dropout { width: 37, mask: drop }, [&x], same).unwrap()),
         derived([rows(), row(3), row(4)], |[x, a, b]| apply(LayerNorm { epsilon: 1e-5 }, [&x, &a, &b], same).unwrap()),
         derived([rows(), row(3)], |[x, a]| apply(RmsNorm { epsilon: 1e-5 }, [&x, &a], same).unwrap()),
         derived([rows(), random(2, same, 1.0)], |[x, y]| apply(SwiGlu, [&x, &y], same).unwrap()),

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "it is for the functions of `products`, which check places")]
 
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-use std::cell::RefCell;
+use std::cell::UnsafeCell;
 
 use super::kernels::{AVX2, AVX512, Kernels, Pair, Source, Tile, turn};
 use super::{BLOCK, Landing, PANEL, Place, Product, finish_part};
@@ -26,7 +26,7 @@ struct Line(#[expect(dead_code, reason = "written and read through pointers")] [
 
 thread_local! {
     /// Packed factors: this thread's products use the same room one after another.
-    static ROOM: RefCell<[Vec<Line>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
+    static ROOM: UnsafeCell<[Vec<Line>; 2]> = const { UnsafeCell::new([Vec::new(), Vec::new()]) };
 }
 
 /// # Safety
@@ -47,18 +47,18 @@ pub(super) unsafe fn with_avx2(product: &Product<'_>) {
 
 /// # Safety
 /// Each matrix lies in memory that is the caller's, rows of the output one number after another; the output overlaps neither factor, and is
-/// initialised if the product is added to it. There is room for sums of whole panels.
+/// initialised if the product is added to it. There is room for sums of whole panels, and a number to start with for each column, if for any.
 #[inline(always)]
 unsafe fn multiply<const WIDE: usize, const TALL: usize>(kernels: &Kernels, product: &Product<'_>) {
     const { assert!(PANEL.is_multiple_of(WIDE), "sums have room for whole panels") };
-    let Product { sizes: [rows, inner, columns], output: (output, out), left, right, scale, landing, finish, also, sums } = *product;
+    let Product { sizes: [rows, inner, columns], output: (output, out), left, right, scale, landing, finish, also, sums, start } = *product;
     let also = if also.is_null() { output.cast_const() } else { also };
     let depth = inner.div_ceil(inner.div_ceil(DEPTH));
     let breadth = (BLOCK / depth).next_multiple_of(WIDE).min(columns.next_multiple_of(WIDE));
     let far = left.1.end(rows, inner) - left.1.start > CACHED;
-    // Taken and put back, for a closure would not be compiled for the caller's processor.
-    let [mut strip_room, mut block_room] = ROOM.take();
-    let (strip, block) = (room(&mut strip_room, STRIPS * TALL * (DEPTH + 32)), room(&mut block_room, depth * breadth));
+    // SAFETY: the room is this thread's, whose products do not overlap: nothing that finishes a row computes one.
+    let [strip_room, block_room] = unsafe { &mut *ROOM.with(UnsafeCell::get) };
+    let (strip, block) = (room(strip_room, STRIPS * TALL * (DEPTH + 32)), room(block_room, depth * breadth));
     for column in (0..columns).step_by(breadth) {
         let width = breadth.min(columns - column);
         for first in (0..inner).step_by(depth) {
@@ -80,7 +80,8 @@ unsafe fn multiply<const WIDE: usize, const TALL: usize>(kernels: &Kernels, prod
                         let place = out.start + (row * out.row) + column + panel;
                         let adds = landing == Landing::Add || first > 0;
                         let columns = WIDE.min(width - panel);
-                        let to = Tile { output: output.add(place), also: also.wrapping_add(place), row: out.row, columns, scale, adds };
+                        let start = if start.is_null() || first > 0 { std::ptr::null() } else { start.add(column + panel) };
+                        let to = Tile { output: output.add(place), also: also.wrapping_add(place), start, row: out.row, columns, scale, adds };
                         let tiles = if row == 0 && panel < copied { pair.copy } else { pair.read };
                         let source = Source(right.0.wrapping_add(right.1.start + first * right.1.row + column + panel), right.1.row);
                         tiles[tall - 1](deep, numbers, apart, block.add(panel * deep), source, &to);
@@ -98,7 +99,6 @@ unsafe fn multiply<const WIDE: usize, const TALL: usize>(kernels: &Kernels, prod
             }
         }
     }
-    ROOM.set([strip_room, block_room]);
 }
 
 /// Room for `count` numbers, at the beginning of a cache line.

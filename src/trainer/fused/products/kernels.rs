@@ -12,6 +12,8 @@ pub(super) struct Tile {
     pub(super) output: *mut f32,
     /// The same place in what else is fetched.
     pub(super) also: *const f32,
+    /// What its columns begin with, or null: 0.
+    pub(super) start: *const f32,
     /// From one row to the next.
     pub(super) row: usize,
     /// Columns that count.
@@ -69,6 +71,15 @@ macro_rules! tile {
             let mut sums = [[$zero(); 2]; R];
             // SAFETY: the caller's promise.
             unsafe {
+                if !to.start.is_null() {
+                    let start = if to.columns == 2 * $lanes {
+                        [$load(to.start), $load(to.start.add($lanes))]
+                    } else {
+                        let [first, second] = [to.columns.min($lanes), to.columns.saturating_sub($lanes)];
+                        [$load_some(to.start, first), if second > 0 { $load_some(to.start.add($lanes), second) } else { $zero() }]
+                    };
+                    sums = [start; R];
+                }
                 // A pointer for three rows: the processor's addresses reach two more from it.
                 let mut rows = [left, left.wrapping_add(3 * apart), left.wrapping_add(6 * apart), left.wrapping_add(9 * apart)];
                 let (mut column, mut right, Source(mut source, step)) = (left, right, source);

@@ -1,4 +1,5 @@
-//! What the hash behind dropout was tested for: shares, neighbours, and that no two sites, steps or seeds have anything to do with each other.
+//! What the hash behind dropout was tested for: shares, neighbours within rows and across them, and that no two sites, steps or seeds have
+//! anything to do with each other; in short rows, in rows as wide as those of models, and in one long row.
 //!
 //! Each statistic is counted in standard deviations of what independent draws give. With the hundreds of statistics here, all of them fixed
 //! by fixed keys, 4.5 is hardly ever reached by chance.
@@ -9,8 +10,11 @@ use super::*;
 const LEN: usize = 1 << 18;
 const MOST: f64 = 4.5;
 
-fn dropped(key: u64, rate: f64) -> Vec<bool> {
-    Mask::new(key, rate).numbers(LEN).iter().map(|factor| *factor == 0.0).collect()
+const WIDTHS: [usize; 4] = [13, 64, 384, LEN];
+
+/// Which of `LEN` elements are dropped, in rows of `width`.
+fn dropped(key: u64, rate: f64, width: usize) -> Vec<bool> {
+    Mask::new(key, rate).numbers(LEN.div_ceil(width), width)[..LEN].iter().map(|factor| *factor == 0.0).collect()
 }
 
 /// How many standard deviations `count` of `draws` lies from a chance of `share`.
@@ -27,40 +31,50 @@ fn both<'a>(one: impl IntoIterator<Item = &'a bool>, other: impl IntoIterator<It
 fn the_share_that_is_dropped_is_the_rate_and_the_mean_stays() {
     for rate in [0.01, 0.1, 0.3, 0.5, 0.9] {
         for site in 0..16 {
-            let mask = dropped(key(1, "dropout", &[2, 3, site]), rate);
-            let off = deviations(mask.iter().filter(|dropped| **dropped).count(), LEN, rate);
-            assert!(off.abs() < MOST, "{rate} {site}: {off}");
+            for width in WIDTHS {
+                let mask = dropped(key(1, "dropout", &[2, 3, site]), rate, width);
+                let off = deviations(mask.iter().filter(|dropped| **dropped).count(), LEN, rate);
+                assert!(off.abs() < MOST, "{rate} {site} {width}: {off}");
+            }
         }
     }
-    let sum: f64 = Mask::new(7, 0.1).numbers(LEN).iter().map(|factor| f64::from(*factor)).sum();
+    let sum: f64 = Mask::new(7, 0.1).numbers(LEN / 64, 64).iter().map(|factor| f64::from(*factor)).sum();
     assert!((sum / LEN as f64 - 1.0).abs() < 0.003);
 }
 
 #[test]
 fn neighbours_at_any_distance_are_independent() {
     let rate = 0.1;
-    let mask = dropped(key(5, "dropout", &[1, 0, 2]), rate);
-    for distance in (1..=64).chain([100, 128, 255, 256, 257, 384, 512, 1_000, 1_024, 4_096, 65_536]) {
-        let off = deviations(both(&mask[distance..], &mask), LEN - distance, rate * rate);
-        assert!(off.abs() < MOST, "{distance}: {off}");
+    for width in WIDTHS {
+        let mask = dropped(key(5, "dropout", &[1, 0, 2]), rate, width);
+        for distance in (1..=64).chain([100, 128, 255, 256, 257, 383, 384, 385, 512, 1_000, 1_024, 4_096, 65_536]) {
+            let off = deviations(both(&mask[distance..], &mask), LEN - distance, rate * rate);
+            assert!(off.abs() < MOST, "{width} {distance}: {off}");
+        }
     }
 }
 
 #[test]
 fn the_numbers_dropped_among_sixteen_are_binomial() {
     let rate = 0.5;
-    let mask = dropped(key(6, "dropout", &[4]), rate);
-    let mut counts = [0_usize; 17];
-    for group in mask.chunks(16) {
-        counts[group.iter().filter(|dropped| **dropped).count()] += 1;
-    }
-    let mut share = 0.5_f64.powi(16);
-    for (number, count) in counts.into_iter().enumerate() {
-        if share * (LEN / 16) as f64 > 10.0 {
-            let off = deviations(count, LEN / 16, share);
-            assert!(off.abs() < MOST, "{number}: {off}");
+    for width in WIDTHS {
+        let mask = dropped(key(6, "dropout", &[4]), rate, width);
+        // Side by side, and one above another.
+        for apart in [1, width].into_iter().filter(|apart| *apart < LEN) {
+            let groups: Vec<_> = (0..LEN - 15 * apart).filter(|first| first / apart % 16 == 0).collect();
+            let mut counts = [0_usize; 17];
+            for first in &groups {
+                counts[(0..16).filter(|place| mask[first + place * apart]).count()] += 1;
+            }
+            let mut share = 0.5_f64.powi(16);
+            for (number, count) in counts.into_iter().enumerate() {
+                if share * groups.len() as f64 > 10.0 {
+                    let off = deviations(count, groups.len(), share);
+                    assert!(off.abs() < MOST, "{width} {apart} {number}: {off}");
+                }
+                share *= (16 - number) as f64 / (number + 1) as f64;
+            }
         }
-        share *= (16 - number) as f64 / (number + 1) as f64;
     }
 }
 
@@ -69,7 +83,7 @@ fn no_place_is_dropped_more_often_than_others_over_many_steps() {
     let (rate, steps, places) = (0.1, 2_000, 256);
     let mut counts = vec![0; places];
     for step in 0..steps {
-        let mask = Mask::new(key(9, "dropout", &[step, 0, 1]), rate).numbers(places);
+        let mask = Mask::new(key(9, "dropout", &[step, 0, 1]), rate).numbers(places / 16, 16);
         counts.iter_mut().zip(mask).for_each(|(count, factor)| *count += usize::from(factor == 0.0));
     }
     for (place, count) in counts.into_iter().enumerate() {
@@ -81,28 +95,30 @@ fn no_place_is_dropped_more_often_than_others_over_many_steps() {
 #[test]
 fn sites_steps_micro_batches_and_seeds_have_nothing_to_do_with_each_other() {
     let rate = 0.3;
-    let first = dropped(key(1, "dropout", &[10, 0, 3]), rate);
-    let others = [
-        key(1, "dropout", &[10, 0, 4]),
-        key(1, "dropout", &[10, 1, 3]),
-        key(1, "dropout", &[11, 0, 3]),
-        key(2, "dropout", &[10, 0, 3]),
-        key(1, "dropout", &[10, 0, 3]) ^ (1 << 32),
-        key(1, "dropout", &[10, 0, 3]).wrapping_add(1 << 63),
-    ];
-    for (number, other) in others.into_iter().enumerate() {
-        let other = dropped(other, rate);
-        for shift in [0, 1, 2, 16, 17, 64, 4_096] {
-            let off = deviations(both(&first[shift..], &other), LEN - shift, rate * rate);
-            assert!(off.abs() < MOST, "{number} {shift}: {off}");
-            let off = deviations(both(&other[shift..], &first), LEN - shift, rate * rate);
-            assert!(off.abs() < MOST, "{number} -{shift}: {off}");
+    for width in WIDTHS {
+        let first = dropped(key(1, "dropout", &[10, 0, 3]), rate, width);
+        let others = [
+            key(1, "dropout", &[10, 0, 4]),
+            key(1, "dropout", &[10, 1, 3]),
+            key(1, "dropout", &[11, 0, 3]),
+            key(2, "dropout", &[10, 0, 3]),
+            key(1, "dropout", &[10, 0, 3]) ^ (1 << 32),
+            key(1, "dropout", &[10, 0, 3]).wrapping_add(1 << 63),
+        ];
+        for (number, other) in others.into_iter().enumerate() {
+            let other = dropped(other, rate, width);
+            for shift in [0, 1, 2, 16, 17, 64, 384, 4_096] {
+                let off = deviations(both(&first[shift..], &other), LEN - shift, rate * rate);
+                assert!(off.abs() < MOST, "{width} {number} {shift}: {off}");
+                let off = deviations(both(&other[shift..], &first), LEN - shift, rate * rate);
+                assert!(off.abs() < MOST, "{width} {number} -{shift}: {off}");
+            }
         }
     }
 }
 
 #[test]
 fn a_mask_is_a_function_of_its_key() {
-    assert_eq!(Mask::new(3, 0.5).numbers(1_000), Mask::new(3, 0.5).numbers(1_000));
-    assert_ne!(Mask::new(3, 0.5).numbers(1_000), Mask::new(4, 0.5).numbers(1_000));
+    assert_eq!(Mask::new(3, 0.5).numbers(10, 100), Mask::new(3, 0.5).numbers(10, 100));
+    assert_ne!(Mask::new(3, 0.5).numbers(10, 100), Mask::new(4, 0.5).numbers(10, 100));
 }

@@ -139,7 +139,7 @@ fn a_map_added_to_what_was_read_is_that_of_tensor_operations() {
     let (rows, input, width) = (9, 14, 11);
     for dropout in [None, Some(Mask::new(5, 0.3))] {
         let inputs = || [random(1, [rows, width], 1.0), random(2, [rows, input], 1.0), random(3, [input, width], 1.0), random(4, [1, width], 1.0)];
-        let factors = dropout.map_or(vec![1.0; rows * width], |mask| mask.numbers(rows * width));
+        let factors = dropout.map_or(vec![1.0; rows * width], |mask| mask.numbers(rows, width));
         let fused = derived(inputs(), |[r, x, w, b]| apply(ResidualLinear { width, dropout }, [&r, &x, &w, &b], [rows, width]).unwrap());
         let burns = derived(inputs(), |[r, x, w, b]| r.clone() + (x.matmul(w) + b) * tensor(factors.clone(), [rows, width], &r.device()));
         assert_close(&fused, &burns, 1e-5);
@@ -160,7 +160,7 @@ fn the_feed_forward_part_is_that_of_tensor_operations() {
                 random(6, [1, width], 1.0),
             ]
         };
-        let factors = dropout.map_or(vec![1.0; rows * width], |mask| mask.numbers(rows * width));
+        let factors = dropout.map_or(vec![1.0; rows * width], |mask| mask.numbers(rows, width));
         let fused = derived(inputs(), |[r, x, w1, b1, w2, b2]| {
             apply(FeedForward { inner, width, curve, dropout }, [&r, &x, &w1, &b1, &w2, &b2], [rows, width]).unwrap()
         });
@@ -202,8 +202,8 @@ fn a_frozen_feed_forward_part_hands_on_what_is_wanted() {
 #[test]
 fn dropout_multiplies_with_the_masks_numbers() {
     let (shape, mask) = ([13, 21], Mask::new(9, 0.4));
-    let factors = |x: &Tensor<2>| tensor(mask.numbers(13 * 21), shape, &x.device());
-    let fused = derived([random(1, shape, 1.0)], |[x]| apply(Dropout(mask), [&x], shape).unwrap());
+    let factors = |x: &Tensor<2>| tensor(mask.numbers(13, 21), shape, &x.device());
+    let fused = derived([random(1, shape, 1.0)], |[x]| apply(Dropout { width: 21, mask }, [&x], shape).unwrap());
     assert_close(&fused, &derived([random(1, shape, 1.0)], |[x]| x.clone() * factors(&x)), 1e-7);
 }
 
@@ -244,9 +244,9 @@ fn plain_attention(operation: &Attention, x: &Tensor<2>) -> Tensor<2> {
             let hidden = (0..length * length).map(|i| if sight.reaches(i / length, i % length) { 0.0 } else { -1e9 }).collect();
             let shares = activation::softmax(scores + tensor(hidden, [*length, *length], &x.device()), 1);
             let factors = dropout.map_or(vec![1.0; length * length], |mask| {
-                let first = (text * heads + head) * longest * longest;
-                let all = mask.numbers(first + longest * longest);
-                (0..length * length).map(|i| all[first + i / length * longest + i % length]).collect()
+                let first = (text * heads + head) * longest;
+                let all = mask.numbers(first + length, *length);
+                all[first * length..].to_vec()
             });
             (shares * tensor(factors, [*length, *length], &x.device())).matmul(part(heads + groups + group))
         };

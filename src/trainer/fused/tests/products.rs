@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::lanes::{Instance, MOST};
 use super::super::products::{
-    BLOCK, Finish, Landing, OWN, Place, new_finished_product, new_product, new_product_and_more, new_product_and_sums, product, side_by_side,
+    BLOCK, Finish, Landing, OWN, Place, new_finished_map, new_map, new_map_and_more, new_product, new_product_and_sums, product, side_by_side,
 };
 use super::*;
 
@@ -88,6 +88,20 @@ fn products_within_wider_matrices_are_scaled_and_added() {
 }
 
 #[test]
+fn rows_start_with_the_numbers_they_are_told() {
+    // Few rows, which the other crate multiplies; whole panels and others, halves of them too; more than one block each way.
+    for [rows, inner, columns] in [[3, 9, 20], [13, 30, 33], [13, 30, 8], [5, 7, 64], [14, 1024, TWO_BLOCKS], [7, 513, 300]] {
+        let (left, right, start) = (numbers(1, rows * inner), numbers(2, inner * columns), numbers(3, columns));
+        let (sizes, left) = ([rows, inner, columns], (&left[..], Place::dense(inner)));
+        for place in [Place::dense(columns), Place::dense(inner).transposed()] {
+            let mut expected = sums(sizes, left, (&right, place));
+            expected.iter_mut().zip(start.iter().cycle()).for_each(|(sum, start)| *sum += f64::from(*start));
+            assert_near(&own(|| new_map(sizes, left, (&right, place), &start)), &expected, inner);
+        }
+    }
+}
+
+#[test]
 fn columns_of_the_right_factor_are_added_up_row_by_row_on_the_way() {
     // Few rows, which the other crate multiplies; whole panels and others; more than one block each way.
     for [rows, inner, columns] in [[3, 9, 20], [13, 30, 33], [14, 1024, TWO_BLOCKS], [7, 513, 300]] {
@@ -116,7 +130,7 @@ fn every_row_is_finished_once_when_its_numbers_are_there() {
         numbers.iter_mut().zip(column..).for_each(|(number, column)| *number = f32::midpoint(*number, (row * TWO_BLOCKS + column) as f32));
     };
     let expected: Vec<f32> = plain.iter().enumerate().map(|(place, number)| f32::midpoint(*number, place as f32)).collect();
-    assert_eq!(own(|| new_finished_product(sizes, left, right, &[], finish)), expected);
+    assert_eq!(own(|| new_finished_map(sizes, left, right, &[], &[], finish)), expected);
     assert_eq!(finished.into_inner(), 2 * 14 * TWO_BLOCKS);
     let negated: &Finish<'_> = &|_, _, numbers, room| {
         room.iter_mut().zip(numbers).for_each(|(room, number)| {
@@ -125,7 +139,7 @@ fn every_row_is_finished_once_when_its_numbers_are_there() {
     };
     // SAFETY: the closure writes all of the room.
     #[expect(unsafe_code, reason = "as said")]
-    let (same, other) = own(|| unsafe { new_product_and_more(sizes, left, right, negated) });
+    let (same, other) = own(|| unsafe { new_map_and_more(sizes, left, right, &[], negated) });
     assert_eq!(same, plain);
     assert!(other.iter().zip(&plain).all(|(other, number)| *other == -number));
 }
@@ -135,16 +149,18 @@ fn factors_side_by_side_are_multiplied_one_by_one() {
     let (left, rights) = (numbers(1, 14 * 40), [40, 3, 50].map(|columns| numbers(columns, 40 * columns as usize)));
     let left = (&left[..], Place::dense(40));
     let parts = [(&rights[0], 40), (&rights[1], 3), (&rights[2], 50)].map(|(right, columns)| (&right[..], Place::dense(columns), columns));
-    let finish: &Finish<'_> = &|_, column, numbers, _| numbers.iter_mut().zip(column..).for_each(|(number, column)| *number += column as f32);
-    let together = own(|| side_by_side([14, 40], left, parts, finish));
-    let mut start = 0;
-    for (right, place, columns) in parts {
-        let alone = own(|| new_product([14, 40, columns], left, (right, place)));
-        for (place, number) in alone.iter().enumerate() {
-            let (row, column) = (place / columns, start + place % columns);
-            assert_eq!(together[row * 93 + column].to_bits(), (number + column as f32).to_bits());
+    for start in [Vec::new(), numbers(4, 93)] {
+        let together = own(|| side_by_side([14, 40], left, parts, &start));
+        let mut first = 0;
+        for (right, place, columns) in parts {
+            let start = start.get(first..first + columns).unwrap_or(&[]);
+            let alone = own(|| new_map([14, 40, columns], left, (right, place), start));
+            for (place, number) in alone.iter().enumerate() {
+                let (row, column) = (place / columns, first + place % columns);
+                assert_eq!(together[row * 93 + column].to_bits(), number.to_bits());
+            }
+            first += columns;
         }
-        start += columns;
     }
 }
 
@@ -154,7 +170,7 @@ fn any_number_of_threads_computes_the_same_numbers() {
     let (left, right) = (numbers(1, 301 * 200), numbers(2, 200 * 250));
     let compute = || {
         OWN.set(Some(true));
-        let found = new_finished_product(sizes, (&left, Place::dense(200)), (&right, Place::dense(250)), &[], &|row, column, numbers, _| {
+        let found = new_finished_map(sizes, (&left, Place::dense(200)), (&right, Place::dense(250)), &[], &[], &|row, column, numbers, _| {
             numbers.iter_mut().for_each(|number| *number += (row * 250 + column / 250) as f32)
         });
         OWN.set(None);
