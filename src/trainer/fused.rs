@@ -178,6 +178,16 @@ pub(super) fn lend<R>(tensor: &Tensor<2>, read: impl FnOnce(&[f32]) -> R) -> Opt
     Some(read(numbers(&plain)))
 }
 
+/// A tensor's numbers in row-major order, without a copy where nothing else holds them; `None` where [`lend`] lends nothing.
+pub(super) fn numbers_of(tensor: Tensor<2>) -> Option<Vec<f32>> {
+    contiguous(tensor.try_into_primitive::<Flex>().ok()?)?.into_data().try_into_vec().ok()
+}
+
+/// The tensor that such numbers make.
+pub(super) fn tensor_of(numbers: Vec<f32>, shape: [usize; 2]) -> Tensor<2> {
+    Tensor::from_primitive::<Flex>(matrix(numbers, shape))
+}
+
 fn all<const N: usize, A, B>(items: [A; N], each: impl FnMut(A) -> Option<B>) -> Option<[B; N]> {
     items.into_iter().map(each).collect::<Option<Vec<B>>>()?.try_into().ok()
 }

@@ -14,6 +14,8 @@ pub(super) struct Optimiser {
     weight_decay: f64,
     place: Place,
     device: Device,
+    /// Whether tensors' numbers are lent and taken instead of read as from any device, which is 1 % of a step of a tiny model.
+    lent: bool,
     /// For each table whose gradients come as entries: which entries have ever had one, as their moments say.
     live: Vec<Option<Vec<bool>>>,
     /// Names and values of the state, one tensor for each parameter that is not frozen.
@@ -56,7 +58,9 @@ impl Optimiser {
             Optim::Sgd => (Rule::Sgd { momentum: arguments.momentum }, vec!["momentum_buffer"]),
         };
         let state = names.into_iter().map(|name| (name, parameters.learnt().zeros(device))).collect();
-        Self { rule, weight_decay: arguments.weight_decay, place, device: device.clone(), live: vec![None; parameters.iter().len()], state }
+        let (live, device) = (vec![None; parameters.iter().len()], device.clone());
+        let lent = fused::lend(&Tensor::zeros([1, 1], &device), |_| ()).is_some();
+        Self { rule, weight_decay: arguments.weight_decay, place, device, lent, live, state }
     }
 
     /// Makes a step with these gradients.
@@ -73,7 +77,7 @@ impl Optimiser {
             let moments = state.iter_mut().map(|values| values.next().expect("one moment per parameter")).collect();
             let decay = if parameter.decays() { self.weight_decay } else { 0.0 };
             let (value, moments) = match self.place {
-                Place::Host => self.rule.step_on_host(parameter, value, gradient, (moments, live), (pace, decay), &self.device)?,
+                Place::Host => self.rule.step_on_host(parameter, value, gradient, (moments, live), (pace, decay), (&self.device, self.lent))?,
                 Place::Device => self.rule.step_on_device(value, gradient.whole(parameter, &self.device), moments, (pace, decay)),
             };
             values.0.push(value);
@@ -120,10 +124,11 @@ impl Rule {
         gradient: Gradient,
         (moments, live): (Vec<Tensor<2>>, &mut Option<Vec<bool>>),
         (Pace { rate, step, clip }, decay): (Pace, f64),
-        device: &Device,
+        (device, lent): (&Device, bool),
     ) -> Result<(Tensor<2>, Vec<Tensor<2>>), TrainerError> {
-        let mut value = host(value)?;
-        let mut moments = moments.into_iter().map(host).collect::<Result<Vec<_>, _>>()?;
+        let take = |tensor| if lent { Ok(fused::numbers_of(tensor).expect("tensors of a device are alike, and it lent one")) } else { host(tensor) };
+        let mut value = take(value)?;
+        let mut moments = moments.into_iter().map(take).collect::<Result<Vec<_>, _>>()?;
         match (self, &mut moments[..]) {
             (Self::AdamW { beta1, beta2, epsilon }, [mean, square]) => {
                 let scalars = fused::AdamW {
@@ -138,7 +143,7 @@ impl Rule {
                 match gradient {
                     Gradient::Whole(gradient) => {
                         *live = None;
-                        fused::adamw(&mut value, &host(gradient)?, mean, square, scalars);
+                        fused::adamw(&mut value, &take(gradient)?, mean, square, scalars);
                     }
                     Gradient::Entries(entries) => {
                         let width = parameter.shape[1];
@@ -154,7 +159,8 @@ impl Rule {
             }
             _ => unreachable!("a rule is given as many moments as it keeps"),
         }
-        let back = |numbers| tensor(numbers, parameter.shape, device);
+        let shape = parameter.shape;
+        let back = |numbers| if lent { fused::tensor_of(numbers, shape) } else { tensor(numbers, shape, device) };
         Ok((back(value), moments.into_iter().map(back).collect()))
     }
 }
