@@ -60,7 +60,8 @@ pub(super) fn open(name: &str) -> Result<Device, TrainerError> {
 /// Where optimiser steps are best made for the device called `name`.
 pub(super) fn optimiser_place(name: &str) -> Place {
     match name {
-        "cpu" | "ndarray" => Place::Host,
+        "cpu" => Place::Own,
+        "ndarray" => Place::Host,
         _ => Place::Device,
     }
 }

@@ -1,4 +1,4 @@
-//! Matrix products on strided slices, whose rows are finished while they are still in the cache: a bias, a nonlinearity, a sum.
+//! Matrix products on strided slices, whose rows start with a bias and are finished while they are still in the cache: a nonlinearity, a sum.
 //!
 //! On processors with AVX2 they are computed by loops of this room, which repack less for the sizes of small models than the crate that
 //! burn-flex computes with; on others, and in builds without optimisation, by that crate.
@@ -60,7 +60,7 @@ pub(super) enum Landing {
 }
 
 /// What is done to a part of a row of a product when its numbers are known: the row's number, the number of the part's first column, the numbers,
-/// and as much room beside them if there is any.
+/// and as much room beside them if there is any. It computes no product itself.
 pub(super) type Finish<'a> = dyn Fn(usize, usize, &mut [f32], &mut [MaybeUninit<f32>]) + Sync + 'a;
 
 /// `output = scale * left right`, or that much more, of `[rows, inner]` and `[inner, columns]`.
@@ -122,7 +122,8 @@ pub(super) fn new_product(sizes: [usize; 3], left: (&[f32], Place), right: (&[f3
     made(sizes, left, right, &[], None, Beside::Nothing(&[]), &mut []).0
 }
 
-/// `start + left right`, where a row of the output starts with these numbers instead of 0, if there are any: adding them costs nothing there.
+/// `start + left right`, where a row of the output starts with these numbers instead of 0, if there are any: in the loops of this room adding
+/// them costs nothing.
 ///
 /// # Panics
 /// As [`new_product`].
@@ -281,7 +282,7 @@ struct Product<'a> {
     also: *const f32,
     /// What the right factor's columns are added to, with room for whole panels, or null.
     sums: *mut f32,
-    /// What each row of the output starts with, or null: 0. Then nothing is scaled or added to what is there.
+    /// What each row of the output starts with, or null: 0.
     start: *const f32,
 }
 
@@ -305,10 +306,11 @@ const FEW: usize = 4;
 
 /// # Safety
 /// Each matrix lies in memory that is the caller's, the output overlaps neither factor, and is initialised if the product is added to it. With
-/// something to finish, rows of the output are one number after another, and the room beside them is null or as large as the output. `sums` is null,
-/// or has room for whole panels; `start` is null, or has a number for each column.
+/// something to finish or to start with, rows of the output are one number after another, and the room beside them is null or as large as the output. `sums` is null,
+/// or has room for whole panels; `start` is null, or has a number for each column of a product that is not scaled or added to anything.
 #[expect(unsafe_code, reason = "it is for the functions above, which check places")]
 unsafe fn multiply(product: &Product<'_>) {
+    debug_assert!(product.start.is_null() || (product.scale == 1.0 && product.landing == Landing::Replace));
     #[cfg(target_arch = "x86_64")]
     if let Some(loops) = own_loops(product) {
         let threads = if product.sizes.iter().product::<usize>() < PARALLEL { 1 } else { rayon::current_num_threads() };
@@ -444,10 +446,11 @@ impl Product<'_> {
             return;
         }
         for row in 0..rows {
-            for column in 0..columns {
-                // SAFETY: the caller's promise.
-                unsafe { *output.add(out.start + row * out.row + column * out.column) += *start.add(column) };
-            }
+            // SAFETY: the caller's promise: rows that start with numbers are one number after another.
+            let (row, start) = unsafe {
+                (std::slice::from_raw_parts_mut(output.add(out.start + row * out.row), columns), std::slice::from_raw_parts(start, columns))
+            };
+            row.iter_mut().zip(start).for_each(|(number, start)| *number += start);
         }
     }
 

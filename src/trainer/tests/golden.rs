@@ -162,7 +162,7 @@ fn fine_tuning_follows_transformers(name: &str) {
         "learning_rate": training["learning_rate"], "weight_decay": training["weight_decay"], "max_steps": losses.len(), "warmup_steps": 0,
     }));
     let course = RateCourse::new(&arguments, losses.len() as u64);
-    for place in [Place::Host, Place::Device] {
+    for place in [Place::Own, Place::Host, Place::Device] {
         let mut values = golden.values.clone();
         let mut optimiser = Optimiser::new(&arguments, golden.model.parameters(), &golden.device, place);
         for (step, (batch, expected)) in (0..).zip(training["batches"].as_array().unwrap().iter().zip(&losses)) {

@@ -70,7 +70,7 @@ fn is_transformers(name: &str) {
     }));
     let course = RateCourse::new(&arguments, losses.len() as u64);
     let mut values = golden.values.clone();
-    let mut optimiser = Optimiser::new(&arguments, golden.model.parameters(), &golden.device, Place::Host);
+    let mut optimiser = Optimiser::new(&arguments, golden.model.parameters(), &golden.device, Place::Own);
     for (step, (batch, expected)) in (0..).zip(training["batches"].as_array().unwrap().iter().zip(&losses)) {
         let chosen: Vec<usize> = tokens(batch).into_iter().map(|row| row as usize).collect();
         let (loss, gradients) = golden.gradients(&values, &chosen);

@@ -121,7 +121,7 @@ fn adamw_by_hand(mut value: f64, gradients: [f64; 3], decay: f64) -> f64 {
 #[test]
 fn adamw_takes_pytorchs_steps() {
     let by_hand = [adamw_by_hand(1.0, [0.1, 0.4, -0.3], 0.1), adamw_by_hand(-2.0, [-0.2, 0.0, 1.0], 0.1)];
-    for place in [Place::Host, Place::Device] {
+    for place in [Place::Own, Place::Host, Place::Device] {
         let actual = three_steps(json!({"weight_decay": 0.1}), place);
         assert_close(&actual, &[&by_hand, &[adamw_by_hand(0.5, [0.3, -0.5, 0.2], 0.0)]]);
     }
@@ -139,7 +139,7 @@ fn sgd_takes_pytorchs_steps() {
         value
     };
     let weight = [by_hand(1.0, [0.1, 0.4, -0.3], 0.1), by_hand(-2.0, [-0.2, 0.0, 1.0], 0.1)];
-    for place in [Place::Host, Place::Device] {
+    for place in [Place::Own, Place::Host, Place::Device] {
         let actual = three_steps(json!({"optim": "sgd", "weight_decay": 0.1}), place);
         assert_close(&actual, &[&weight, &[by_hand(0.5, [0.3, -0.5, 0.2], 0.0)]]);
     }
@@ -155,7 +155,7 @@ fn clipping_is_by_the_norm_of_all_gradients_together() {
     assert_eq!(clip_factor(norm, 0.0), 1.0);
     assert_eq!(clip_factor(norm, 6.0), 1.0);
     let (parameters, device) = two_parameters();
-    for place in [Place::Host, Place::Device] {
+    for place in [Place::Own, Place::Host, Place::Device] {
         for optim in ["sgd", "adamw"] {
             let step = |clip: f64, share: f64| {
                 let mut optimiser = Optimiser::new(&arguments(json!({"optim": optim})), &parameters, &device, place);
@@ -205,7 +205,7 @@ fn steps_with_gradients_of_entries_are_those_with_whole_ones_to_the_last_bit() {
     for optim in ["adamw", "sgd"] {
         let arguments = arguments(json!({"optim": optim, "weight_decay": 0.1}));
         let run = |whole: bool| {
-            let mut optimiser = Optimiser::new(&arguments, &parameters, &device, Place::Host);
+            let mut optimiser = Optimiser::new(&arguments, &parameters, &device, Place::Own);
             let mut values = Values(vec![tensor((1..16).map(|number| number as f32 / 7.0).collect(), [5, 3], &device)]);
             for (step, ids) in (1..).zip([[1, 3], [3, 1], [0, 3], [1, 1]]) {
                 let entries = Entries::new(3, &ids, &[0.1, -0.2, 0.3, step as f32, 0.5, 0.7]);

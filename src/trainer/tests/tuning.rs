@@ -86,7 +86,7 @@ impl Tuned {
     /// Losses of steps as torch makes them.
     fn fit(&mut self, batches: &Value, losses: &Value) {
         let batches: Vec<Vec<usize>> = serde_json::from_value(batches.clone()).unwrap();
-        let mut optimiser = Optimiser::new(&self.arguments, self.model.parameters(), &self.device, Place::Host);
+        let mut optimiser = Optimiser::new(&self.arguments, self.model.parameters(), &self.device, Place::Own);
         for (step, expected) in (0..).zip(numbers(losses)) {
             let (loss, gradients) = self.gradients(&batches[step % batches.len()], false);
             close(&format!("loss of step {step}"), loss, expected, 1e-3);

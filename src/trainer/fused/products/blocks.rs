@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "it is for the functions of `products`, which check places")]
 
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 
 use super::kernels::{AVX2, AVX512, Kernels, Pair, Source, Tile, turn};
 use super::{BLOCK, Landing, PANEL, Place, Product, finish_part};
@@ -24,9 +24,24 @@ const CACHED: usize = 64 * 1024;
 #[repr(align(64))]
 struct Line(#[expect(dead_code, reason = "written and read through pointers")] [f32; 16]);
 
+/// Packed factors: a thread's products use the same room one after another.
+struct Room {
+    lines: UnsafeCell<[Vec<Line>; 2]>,
+    taken: Cell<bool>,
+}
+
 thread_local! {
-    /// Packed factors: this thread's products use the same room one after another.
-    static ROOM: UnsafeCell<[Vec<Line>; 2]> = const { UnsafeCell::new([Vec::new(), Vec::new()]) };
+    static ROOM: Room = const { Room { lines: UnsafeCell::new([Vec::new(), Vec::new()]), taken: Cell::new(false) } };
+}
+
+/// Says that the room is free again.
+struct Leave(*const Cell<bool>);
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        // SAFETY: it lies in the thread's room, which outlives its products.
+        unsafe { (*self.0).set(false) };
+    }
 }
 
 /// # Safety
@@ -56,8 +71,13 @@ unsafe fn multiply<const WIDE: usize, const TALL: usize>(kernels: &Kernels, prod
     let depth = inner.div_ceil(inner.div_ceil(DEPTH));
     let breadth = (BLOCK / depth).next_multiple_of(WIDE).min(columns.next_multiple_of(WIDE));
     let far = left.1.end(rows, inner) - left.1.start > CACHED;
-    // SAFETY: the room is this thread's, whose products do not overlap: nothing that finishes a row computes one.
-    let [strip_room, block_room] = unsafe { &mut *ROOM.with(UnsafeCell::get) };
+    // Not within `with`, for a closure would not be compiled for the caller's processor.
+    let here = ROOM.with(std::ptr::from_ref);
+    // SAFETY: the room is this thread's and outlives its products; nobody else has it, as is checked before its lines are touched.
+    let (_leave, [strip_room, block_room]) = unsafe {
+        assert!(!(*here).taken.replace(true), "what finishes a row of a product computes none itself");
+        (Leave(&raw const (*here).taken), &mut *(*here).lines.get())
+    };
     let (strip, block) = (room(strip_room, STRIPS * TALL * (DEPTH + 32)), room(block_room, depth * breadth));
     for column in (0..columns).step_by(breadth) {
         let width = breadth.min(columns - column);

@@ -1,7 +1,7 @@
 //! What the hash behind dropout was tested for: shares, neighbours within rows and across them, and that no two sites, steps or seeds have
 //! anything to do with each other; in short rows, in rows as wide as those of models, and in one long row.
 //!
-//! Each statistic is counted in standard deviations of what independent draws give. With the hundreds of statistics here, all of them fixed
+//! Each statistic is counted in standard deviations of what independent draws give. With the thousand statistics here, all of them fixed
 //! by fixed keys, 4.5 is hardly ever reached by chance.
 
 use super::super::super::dice::key;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::lanes::{Instance, MOST};
+use super::super::lanes::{Instance, MOST, widest};
 use super::super::products::{
     BLOCK, Finish, Landing, OWN, Place, new_finished_map, new_map, new_map_and_more, new_product, new_product_and_sums, product, side_by_side,
 };
@@ -185,4 +185,33 @@ fn any_number_of_threads_computes_the_same_numbers() {
     let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     assert_eq!(pool(1).install(compute), pool(3).install(compute));
     assert_eq!(pool(1).install(sums), pool(3).install(sums));
+}
+
+#[test]
+fn parts_of_rows_and_rows_of_other_threads_are_dropped_where_the_mask_says() {
+    let ([rows, inner, width], mask) = ([26, 1024, TWO_BLOCKS], Mask::new(5, 0.3));
+    let (residual, x, weight, bias) = (numbers(1, rows * width), numbers(2, rows * inner), numbers(3, inner * width), numbers(4, width));
+    let operation = ResidualLinear { width, dropout: Some(mask) };
+    let compute = || operation.forward([&residual, &x, &weight, &bias], Purpose::Output).0;
+    let map = own(|| new_map([rows, inner, width], (&x, Place::dense(inner)), (&weight, Place::dense(width)), &bias));
+    let numbers = map.iter().zip(mask.numbers(rows, width)).zip(&residual);
+    let expected: Vec<f32> = numbers.map(|((mapped, factor), residual)| residual + mapped * factor).collect();
+    assert_eq!(own(compute), expected);
+    for threads in [1, 3] {
+        let found = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| own(compute));
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+#[should_panic(expected = "computes none itself")]
+fn what_finishes_a_row_may_not_compute_a_product() {
+    let (left, right) = (numbers(1, 64), numbers(2, 64));
+    let (left, right) = ((&left[..], Place::dense(8)), (&right[..], Place::dense(8)));
+    let finish: &Finish<'_> = &|_, _, _, _| drop(new_product([8, 8, 8], left, right));
+    OWN.set(Some(true));
+    if widest() == Instance::Plain {
+        panic!("computes none itself: not where the loops cannot run");
+    }
+    new_finished_map([8, 8, 8], left, right, &[], &[], finish);
 }
