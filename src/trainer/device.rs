@@ -3,6 +3,7 @@
 use burn::tensor::Device;
 
 use super::TrainerError;
+use super::fused;
 use super::optimiser::Place;
 
 /// A backend: the word devices begin with, whether this binary has it, and its devices.
@@ -17,13 +18,14 @@ const BACKENDS: &[Backend] = &[
     Backend { name: "cpu", built: true, count: || 1, open: |_| Some(Device::flex()) },
     Backend { name: "ndarray", built: cfg!(feature = "ndarray"), count: || usize::from(cfg!(feature = "ndarray")), open: ndarray },
     Backend { name: "cuda", built: cfg!(feature = "cuda"), count: cuda_count, open: cuda },
+    Backend { name: "wgpu", built: cfg!(feature = "wgpu"), count: wgpu_count, open: wgpu },
 ];
 
 /// The devices this binary can use on this machine: `cpu`, `cuda:0`, ...
 #[must_use]
 pub fn available_devices() -> Vec<String> {
     let names = |backend: &Backend| match backend.name {
-        "cuda" => (0..(backend.count)()).map(|index| format!("cuda:{index}")).collect(),
+        name @ ("cuda" | "wgpu") => (0..(backend.count)()).map(|index| format!("{name}:{index}")).collect(),
         name => vec![name.to_owned(); (backend.count)()],
     };
     BACKENDS.iter().flat_map(names).collect()
@@ -48,9 +50,8 @@ pub(super) fn open(name: &str) -> Result<Device, TrainerError> {
         return Err(wrong(format!("device `{name}`: this binary was built without it; build with `--features {word}`")));
     }
     let index = match (word, index) {
-        ("cuda", None) => Some(0),
-        ("cuda", Some(index)) => index.parse().ok(),
         (_, None) => Some(0),
+        ("cuda" | "wgpu", Some(index)) => index.parse().ok(),
         (_, Some(_)) => None,
     };
     let found = index.filter(|index| *index < (backend.count)()).and_then(backend.open);
@@ -60,6 +61,7 @@ pub(super) fn open(name: &str) -> Result<Device, TrainerError> {
 /// Where optimiser steps are best made for the device called `name`.
 pub(super) fn optimiser_place(name: &str) -> Place {
     match name {
+        "cpu" if fused::are_left_out() => Place::Device,
         "cpu" => Place::Own,
         "ndarray" => Place::Host,
         _ => Place::Device,
@@ -97,13 +99,33 @@ fn cuda(_: usize) -> Option<Device> {
     None
 }
 
+#[cfg(feature = "wgpu")]
+fn wgpu_count() -> usize {
+    Device::enumerate(burn::tensor::DeviceType::Wgpu).into_vec().len()
+}
+
+#[cfg(not(feature = "wgpu"))]
+fn wgpu_count() -> usize {
+    0
+}
+
+#[cfg(feature = "wgpu")]
+fn wgpu(index: usize) -> Option<Device> {
+    Device::enumerate(burn::tensor::DeviceType::Wgpu).into_vec().into_iter().nth(index)
+}
+
+#[cfg(not(feature = "wgpu"))]
+fn wgpu(_: usize) -> Option<Device> {
+    None
+}
+
 /// Keeps compiled kernels, and which of them are fastest, in a directory: for all processes that are told the same, and from one run to the
 /// next. To be called before anything is computed; what a `cubecl.toml` above the working directory says about anything else stays.
 ///
 /// The directory holds one database that several processes may use at once (its log is written ahead). Where it cannot be written,
-/// each process keeps what it compiles for itself. Without the feature `cuda` there is nothing to keep.
+/// each process keeps what it compiles for itself. Without the feature `gpu` there is nothing to keep.
 pub fn keep_kernels(directory: &std::path::Path) {
-    #[cfg(feature = "cuda")]
+    #[cfg(feature = "gpu")]
     {
         use burn::cubecl::config::{CubeClRuntimeConfig, RuntimeConfig as _, cache::CacheConfig};
         let mut config = CubeClRuntimeConfig::from_current_dir().override_from_env();
@@ -112,7 +134,7 @@ pub fn keep_kernels(directory: &std::path::Path) {
         // Told twice, the first word counts.
         let _already_told = CubeClRuntimeConfig::try_set(config);
     }
-    #[cfg(not(feature = "cuda"))]
+    #[cfg(not(feature = "gpu"))]
     let _ = directory;
 }
 
@@ -121,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg(feature = "cuda")]
+    #[cfg(feature = "gpu")]
     fn kernels_are_kept_where_that_was_said() {
         let directory = tempfile::tempdir().unwrap();
         keep_kernels(directory.path());

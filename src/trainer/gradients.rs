@@ -80,15 +80,19 @@ impl Gradients {
         if let Some(squares) = self.0.iter().map(here).sum::<Option<f64>>() {
             return Ok((f64::from(host(loss)?[0]), squares.sqrt()));
         }
-        // Entries are only left aside where numbers are lent.
-        let squares = self.0.iter().filter_map(|gradient| match gradient {
-            Gradient::Whole(whole) => Some(whole.clone().square().sum()),
-            Gradient::Entries(_) | Gradient::Absent => None,
+        Ok(loss_and_norm_of(&host(self.loss_and_squares(loss))?))
+    }
+
+    /// The loss, then the sum of squares of each gradient, `[1 + gradients]`: nothing is read from the device.
+    pub(super) fn loss_and_squares(&self, loss: Tensor<1>) -> Tensor<1> {
+        let device = loss.device();
+        let squares = self.0.iter().map(|gradient| match gradient {
+            Gradient::Whole(whole) => whole.clone().square().sum(),
+            // Entries are only left aside where numbers are lent.
+            Gradient::Entries(_) | Gradient::Absent => Tensor::zeros([1], &device),
         });
-        let numbers = host(Tensor::cat(std::iter::once(loss).chain(squares).collect(), 0))?;
-        // Squares are added in f64, so that only a gradient beyond f32 itself counts as infinite.
-        let norm = numbers[1..].iter().map(|square| f64::from(*square)).sum::<f64>().sqrt();
-        Ok((f64::from(numbers[0]), norm))
+        let all = std::iter::once(loss).chain(squares).collect();
+        Tensor::cat(all, 0)
     }
 
     /// The first parameter with a gradient that is not finite.
@@ -106,6 +110,13 @@ impl Gradients {
         }
         Ok(None)
     }
+}
+
+/// The loss, and the norm of all gradients together, of `[loss, sums of squares]`.
+pub(super) fn loss_and_norm_of(numbers: &[f32]) -> (f64, f64) {
+    // Squares are added in f64, so that only a gradient beyond f32 itself counts as infinite.
+    let squares = numbers[1..].iter().map(|square| f64::from(*square)).sum::<f64>();
+    (f64::from(numbers[0]), squares.sqrt())
 }
 
 impl Gradient {

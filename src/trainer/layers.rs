@@ -87,7 +87,7 @@ impl<'a> Pass<'a> {
     /// `x` with a share of `rate` of its elements set to 0 and the others scaled up.
     pub(super) fn dropout(&self, x: Rows, rate: f64) -> Rows {
         let Some(mask) = self.mask(rate) else { return x };
-        fused::apply(fused::Dropout { width: x.dims()[1], mask }, [&x], x.dims()).unwrap_or_else(|| self.masked(x, mask))
+        fused::apply(fused::Dropout { width: x.dims()[1], mask }, [&x], x.dims()).unwrap_or_else(|| mask.applied(x, self.device))
     }
 
     /// What is dropped at the next site of dropout, if there is any.
@@ -95,12 +95,6 @@ impl<'a> Pass<'a> {
         let dropout = self.dropout.filter(|_| rate > 0.0 && !self.silent.get())?;
         let site = self.sites.replace(self.sites.get() + 1);
         Some(Mask::new(key(dropout.seed, "dropout", &[dropout.step, dropout.micro_batch, site]), rate))
-    }
-
-    /// Dropout by tensor operations.
-    fn masked<const D: usize>(&self, x: Tensor<D>, mask: Mask) -> Tensor<D> {
-        let (shape, columns) = (x.dims(), x.dims()[D - 1]);
-        x * tensor(mask.numbers(shape[..D - 1].iter().product(), columns), shape, self.device)
     }
 }
 
@@ -151,7 +145,7 @@ impl Linear {
             let mapped = module::linear(x, weight, Some(flat(bias)));
             residual
                 + match mask {
-                    Some(mask) => pass.masked(mapped, mask),
+                    Some(mask) => mask.applied(mapped, pass.device),
                     None => mapped,
                 }
         })

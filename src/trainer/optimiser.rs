@@ -12,7 +12,7 @@ use crate::arguments::{Optim, TrainerArguments};
 pub(super) struct Optimiser {
     rule: Rule,
     weight_decay: f64,
-    place: Place,
+    pub(super) place: Place,
     device: Device,
     /// For each table whose gradients come as entries: which entries have ever had one, as their moments say.
     live: Vec<Option<Vec<bool>>>,
@@ -43,8 +43,32 @@ pub(super) struct Pace {
     pub(super) rate: f64,
     /// The step's number, counted from 1.
     pub(super) step: u64,
-    /// What gradients are multiplied with, see [`clip_factor`].
-    pub(super) clip: f64,
+}
+
+/// What gradients are multiplied with, see [`clip_factor`].
+pub(super) enum Clip {
+    /// A number.
+    By(f64),
+    /// One that the device knows, `[1, 1]`.
+    OnDevice(Tensor<2>),
+}
+
+impl Clip {
+    fn number(&self) -> Result<f64, TrainerError> {
+        Ok(match self {
+            Self::By(factor) => *factor,
+            Self::OnDevice(factor) => f64::from(host(factor.clone())?[0]),
+        })
+    }
+
+    /// The factor of [`clip_factor`] for the norm of gradients whose `squares [gradients]` are sums of squares on a device.
+    pub(super) fn on_device(squares: Tensor<1>, max_norm: f64) -> Self {
+        if max_norm == 0.0 {
+            return Self::By(1.0);
+        }
+        let norm = squares.sum().sqrt().reshape([1, 1]);
+        Self::OnDevice(((norm + 1e-6).recip() * max_norm).clamp_max(1.0))
+    }
 }
 
 impl Optimiser {
@@ -63,7 +87,14 @@ impl Optimiser {
     }
 
     /// Makes a step with these gradients.
-    pub(super) fn step(&mut self, parameters: &Parameters, values: &mut Values, gradients: Gradients, pace: Pace) -> Result<(), TrainerError> {
+    pub(super) fn step(
+        &mut self,
+        parameters: &Parameters,
+        values: &mut Values,
+        gradients: Gradients,
+        pace: Pace,
+        clip: &Clip,
+    ) -> Result<(), TrainerError> {
         let mut state: Vec<_> = self.state.iter_mut().map(|(_, values)| std::mem::take(&mut values.0).into_iter()).collect();
         let old = std::mem::take(&mut values.0);
         // Values and moments are moved, not cloned, so that they are updated in place.
@@ -77,9 +108,10 @@ impl Optimiser {
             let decay = if parameter.decays() { self.weight_decay } else { 0.0 };
             let (value, moments) = match self.place {
                 Place::Own | Place::Host => {
-                    self.rule.step_on_host(parameter, value, gradient, (moments, live), (pace, decay), (self.place, &self.device))?
+                    let scalars = (pace, decay, clip.number()?);
+                    self.rule.step_on_host(parameter, value, gradient, (moments, live), scalars, (self.place, &self.device))?
                 }
-                Place::Device => self.rule.step_on_device(value, gradient.whole(parameter, &self.device), moments, (pace, decay)),
+                Place::Device => self.rule.step_on_device(value, gradient.whole(parameter, &self.device), moments, (pace, decay, clip)),
             };
             values.0.push(value);
             for ((_, values), moment) in self.state.iter_mut().zip(moments) {
@@ -97,9 +129,13 @@ impl Rule {
         value: Tensor<2>,
         gradient: Tensor<2>,
         moments: Vec<Tensor<2>>,
-        (Pace { rate, step, clip }, decay): (Pace, f64),
+        (Pace { rate, step }, decay, clip): (Pace, f64, &Clip),
     ) -> (Tensor<2>, Vec<Tensor<2>>) {
-        let gradient = if clip < 1.0 { gradient * clip } else { gradient };
+        let gradient = match clip {
+            Clip::By(factor) if *factor < 1.0 => gradient * *factor,
+            Clip::By(_) => gradient,
+            Clip::OnDevice(factor) => gradient * factor.clone(),
+        };
         let mut moments = moments.into_iter();
         let mut moment = || moments.next().expect("a rule is given as many moments as it keeps");
         match *self {
@@ -124,7 +160,7 @@ impl Rule {
         value: Tensor<2>,
         gradient: Gradient,
         (moments, live): (Vec<Tensor<2>>, &mut Option<Vec<bool>>),
-        (Pace { rate, step, clip }, decay): (Pace, f64),
+        (Pace { rate, step }, decay, clip): (Pace, f64, f64),
         (place, device): (Place, &Device),
     ) -> Result<(Tensor<2>, Vec<Tensor<2>>), TrainerError> {
         let own = place == Place::Own;

@@ -1,6 +1,7 @@
 //! Training end to end through a runner made up for tests.
 
 mod data;
+mod devices;
 mod golden;
 mod golden_decoders;
 mod gradients;
@@ -109,6 +110,18 @@ fn words() -> TokenizerSource {
 
 fn arguments_of_data(directory: &Path, values: Value) -> DataArguments {
     DataArguments::resolve(&serde_json::from_value(values).unwrap()).unwrap().relative_to(directory)
+}
+
+/// Each way there is to compute here: with fused operations, with tensor operations alone, and on every GPU that this binary can use.
+fn each_device(test: impl Fn(&str)) {
+    test("cpu");
+    fused::leaving_out(|| test("cpu"));
+    available_devices().iter().filter(|name| name.contains(':')).for_each(|name| test(name));
+}
+
+/// What a tolerance for the processor is on a device: others add in another order, and may multiply with 10 bits (TF32).
+fn on(device: &str, tolerance: f64) -> f64 {
+    if device == "cpu" { tolerance } else { 10.0 * tolerance }
 }
 
 /// Small, with everything that is random or accumulated switched on.

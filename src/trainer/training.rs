@@ -12,9 +12,9 @@ use super::course::{Course, Due, Order};
 use super::descent::Descent;
 use super::evaluation::named;
 use super::features::{Features, Maker};
-use super::gradients::Gradients;
+use super::gradients::{Gradients, loss_and_norm_of};
 use super::layers::DropoutKey;
-use super::optimiser::{Optimiser, Pace, clip_factor};
+use super::optimiser::{Clip, Optimiser, Pace, Place, clip_factor};
 use super::parameters::{Values, host};
 use super::profile;
 use super::schedule::RateCourse;
@@ -51,12 +51,13 @@ pub fn train(job: &Job<'_>, host: &mut dyn Host) -> Result<RunEnd, TrainerError>
         if run.state.global_step >= run.course.total || run.out_of_patience(host) {
             return Ok(RunEnd::Finished);
         }
-        if host.stop_requested() {
+        let leaves = host.stop_requested();
+        if let Some((step, what)) = if leaves { run.settle()? } else { run.step()? } {
+            return Ok(RunEnd::Diverged { step, what });
+        }
+        if leaves {
             run.checkpoint(host)?;
             return Ok(RunEnd::Interrupted);
-        }
-        if let Some(what) = run.step()? {
-            return Ok(RunEnd::Diverged { step: run.state.global_step + 1, what });
         }
         run.log(host)?;
         host.at(run.state.global_step, run.course.total);
@@ -85,6 +86,8 @@ pub(super) struct Run<'a> {
     saved_step: Option<u64>,
     learning_rate: f64,
     gradient_norm: f64,
+    /// What the last steps came to, the loss and each gradient's sum of squares, where the device has not been asked yet: asking waits for it.
+    unread: Vec<Tensor<1>>,
     /// Time spent in steps since the last report, and how many.
     busy: (Duration, u32),
 }
@@ -95,6 +98,18 @@ pub(super) enum Stepped {
     Loss(f64),
     /// It was not: what is not finite.
     NotFinite(String),
+}
+
+/// Steps that a device makes before it is asked what they came to, where nothing asks earlier: a trial that diverged goes on in vain for so many.
+const MOST_UNREAD: usize = 32;
+
+fn not_finite(loss: f64, norm: f64) -> Option<String> {
+    let found = [("loss", loss), ("gradient norm", norm)].into_iter().find(|(_, value)| !value.is_finite());
+    found.map(|(what, value)| format!("the {what} is {value}"))
+}
+
+fn first_gradient(name: &str) -> String {
+    format!("; the first gradient that is not finite is `{name}`'s")
 }
 
 impl<'a> Run<'a> {
@@ -176,6 +191,7 @@ impl<'a> Run<'a> {
             saved_step,
             learning_rate: 0.0,
             gradient_norm: 0.0,
+            unread: Vec::new(),
             busy: (Duration::ZERO, 0),
         })
     }
@@ -282,21 +298,26 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The next optimiser step, or what is not finite any more.
-    fn step(&mut self) -> Result<Option<String>, TrainerError> {
+    /// The next optimiser step; the step and what was not finite, if something is known not to be.
+    fn step(&mut self) -> Result<Option<(u64, String)>, TrainerError> {
         let step = self.state.global_step;
-        match self.step_on(step, self.rates.rate(step, &self.state.plateau))? {
-            Stepped::Loss(loss) => {
-                self.state.since_report.add(loss);
-                self.state.since_log.add(loss);
-                Ok(None)
-            }
-            Stepped::NotFinite(what) => Ok(Some(what)),
+        if let Some(stepped) = self.advance(step, self.rates.rate(step, &self.state.plateau))? {
+            return Ok(self.note(step, stepped));
         }
+        let asked = self.unread.len() >= MOST_UNREAD || self.logs_now() || self.due().is_some() || self.state.global_step >= self.course.total;
+        if asked { self.settle() } else { Ok(None) }
     }
 
     /// An optimiser step with the rows of step `rows_of` and this learning rate.
     pub(super) fn step_on(&mut self, rows_of: u64, learning_rate: f64) -> Result<Stepped, TrainerError> {
+        match self.advance(rows_of, learning_rate)? {
+            Some(stepped) => Ok(stepped),
+            None => Ok(self.read()?.pop().expect("a step that was made and not read").1),
+        }
+    }
+
+    /// The same; `None` where the device computes on its own and is not asked what came of it.
+    fn advance(&mut self, rows_of: u64, learning_rate: f64) -> Result<Option<Stepped>, TrainerError> {
         let began = Instant::now();
         let (step, arguments) = (self.state.global_step, self.job.arguments);
         let epoch = self.course.epoch(rows_of);
@@ -319,31 +340,79 @@ impl<'a> Run<'a> {
             });
         }
         let (loss, gradients) = sum.expect("a step has at least one row");
-        let (loss, norm) = {
+        let (stepped, clip) = if self.optimiser.place == Place::Device {
+            let numbers = gradients.loss_and_squares(loss);
+            let squares = numbers.clone().slice([1..numbers.dims()[0]]);
+            self.unread.push(numbers);
+            (None, Clip::on_device(squares, arguments.max_grad_norm))
+        } else {
             let _span = profile::phase("gradient norm");
-            gradients.loss_and_norm(loss)?
+            let (loss, norm) = gradients.loss_and_norm(loss)?;
+            if let Some(what) = not_finite(loss, norm) {
+                let place = match self.first_not_finite(&self.values)? {
+                    Some(name) => format!("; the parameter `{name}` is not finite any more"),
+                    None => gradients.first_not_finite(self.model.parameters())?.map_or(String::new(), |name| first_gradient(&name)),
+                };
+                return Ok(Some(Stepped::NotFinite(format!("{what}{place}"))));
+            }
+            self.gradient_norm = norm;
+            (Some(Stepped::Loss(loss)), Clip::By(clip_factor(norm, arguments.max_grad_norm)))
         };
-        if let Some((what, value)) = [("loss", loss), ("gradient norm", norm)].into_iter().find(|(_, value)| !value.is_finite()) {
-            let place = match self.first_not_finite(&self.values)? {
-                Some(name) => format!("; the parameter `{name}` is not finite any more"),
-                None => gradients
-                    .first_not_finite(self.model.parameters())?
-                    .map_or(String::new(), |name| format!("; the first gradient that is not finite is `{name}`'s")),
-            };
-            return Ok(Stepped::NotFinite(format!("the {what} is {value}{place}")));
-        }
-        self.gradient_norm = norm;
         self.learning_rate = learning_rate;
-        let pace = Pace { rate: learning_rate, step: step + 1, clip: clip_factor(norm, arguments.max_grad_norm) };
         {
             let _span = profile::phase("optimiser");
-            self.optimiser.step(self.model.parameters(), &mut self.values, gradients, pace)?;
+            let pace = Pace { rate: learning_rate, step: step + 1 };
+            self.optimiser.step(self.model.parameters(), &mut self.values, gradients, pace, &clip)?;
         }
         self.state.global_step += 1;
         self.state.epoch = self.course.epochs_done(self.state.global_step);
         self.busy.0 += began.elapsed();
         self.busy.1 += 1;
-        Ok(Stepped::Loss(loss))
+        Ok(stepped)
+    }
+
+    /// Takes note of what a step came to; the step counted from 1 and what was not finite, if something was not.
+    fn note(&mut self, step: u64, stepped: Stepped) -> Option<(u64, String)> {
+        match stepped {
+            Stepped::Loss(loss) => {
+                self.state.since_report.add(loss);
+                self.state.since_log.add(loss);
+                None
+            }
+            Stepped::NotFinite(what) => Some((step + 1, what)),
+        }
+    }
+
+    /// Asks the device what the last steps came to, and takes note of it. Steps after one that was not finite were made in vain.
+    fn settle(&mut self) -> Result<Option<(u64, String)>, TrainerError> {
+        Ok(self.read()?.into_iter().find_map(|(step, stepped)| self.note(step, stepped)))
+    }
+
+    /// What the steps came to that have not been read yet, by their numbers: one read from the device for all.
+    fn read(&mut self) -> Result<Vec<(u64, Stepped)>, TrainerError> {
+        let Some(first) = self.unread.first() else { return Ok(Vec::new()) };
+        let (width, began) = (first.dims()[0], Instant::now());
+        let before = self.state.global_step - self.unread.len() as u64;
+        let numbers = host(Tensor::cat(std::mem::take(&mut self.unread), 0))?;
+        self.busy.0 += began.elapsed();
+        let steps = (before..).zip(numbers.chunks(width)).map(|(step, numbers)| {
+            let (loss, norm) = loss_and_norm_of(numbers);
+            let stepped = match not_finite(loss, norm) {
+                Some(what) => {
+                    let first = numbers[1..].iter().position(|squares| !squares.is_finite());
+                    let place = first.map_or(String::new(), |place| {
+                        first_gradient(&self.model.parameters().iter().nth(place).map_or_else(String::new, |one| one.name.clone()))
+                    });
+                    Stepped::NotFinite(format!("{what}{place}"))
+                }
+                None => {
+                    self.gradient_norm = norm;
+                    Stepped::Loss(loss)
+                }
+            };
+            (step, stepped)
+        });
+        Ok(steps.collect())
     }
 
     /// Computes what frozen first layers make of the rows, once for all steps.
@@ -379,17 +448,22 @@ impl<'a> Run<'a> {
         Ok(None)
     }
 
-    fn log(&mut self, host: &mut dyn Host) -> Result<(), TrainerError> {
+    /// Whether the step just made is logged.
+    fn logs_now(&self) -> bool {
         let (step, arguments) = (self.state.global_step, self.job.arguments);
         let due = match arguments.logging_strategy {
             LoggingStrategy::No => false,
             LoggingStrategy::Epoch => step.is_multiple_of(self.course.steps_per_epoch),
             LoggingStrategy::Steps => step.is_multiple_of(arguments.logging_steps),
         };
-        let first = arguments.logging_first_step && step == 1;
-        if !(due || first) {
+        due || (arguments.logging_first_step && step == 1)
+    }
+
+    fn log(&mut self, host: &mut dyn Host) -> Result<(), TrainerError> {
+        if !self.logs_now() {
             return Ok(());
         }
+        let step = self.state.global_step;
         let (loss, weight_norm) = (self.state.since_log.take(), self.weight_norm()?);
         host.log(&format!(
             "step {step}/{} epoch {:.2} loss {loss:.4} learning_rate {:.3e} grad_norm {:.3} weight_norm {weight_norm:.3}",

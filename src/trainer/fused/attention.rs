@@ -42,6 +42,7 @@ pub(in crate::trainer) enum Sight {
 
 impl Sight {
     /// Whether the token at place `from` of a text sees the one at `to`.
+    #[cfg(test)]
     pub(in crate::trainer) fn reaches(self, from: usize, to: usize) -> bool {
         self.range(from, usize::MAX).contains(&to)
     }

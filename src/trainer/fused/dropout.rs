@@ -1,5 +1,7 @@
 //! Dropout by counters: which numbers are dropped is computed where it is needed, forward and backward, and stored nowhere.
 
+use burn::tensor::{Bool, DType, Device, Int, Tensor};
+
 use super::lanes::{append, vectorised};
 use super::{Operation, Purpose, Slope};
 
@@ -34,10 +36,36 @@ impl Mask {
         RowMask { key: mix(mix(counter(row) ^ self.low).wrapping_add(self.high)), threshold: self.threshold, kept: self.kept }
     }
 
-    /// The factors of so many rows, one after another, for devices that multiply tensors.
+    /// The factors of so many rows, one after another.
+    #[cfg(test)]
     pub(in crate::trainer) fn numbers(self, rows: usize, columns: usize) -> Vec<f32> {
-        factors(self, rows, columns)
+        (0..rows).flat_map(|row| (0..columns).map(move |column| self.row(row).factor(column))).collect()
     }
+
+    /// Which elements of so many rows are dropped, `[rows, columns]`, found by the device itself: the same ones as anywhere.
+    pub(in crate::trainer) fn dropped(self, rows: usize, columns: usize, device: &Device) -> Tensor<2, Bool> {
+        let count = |many: usize| Tensor::<1, Int>::arange(0..long(many), (device, DType::U32));
+        let keys = mixed(mixed(count(rows).bitwise_xor_scalar(self.low)).add_scalar(self.high)).reshape([rows, 1]);
+        mixed(count(columns).reshape([1, columns]).bitwise_xor(keys)).lower_elem(self.threshold)
+    }
+
+    /// `x` with what is dropped set to 0 and the rest scaled up, by tensor operations.
+    pub(in crate::trainer) fn applied<const D: usize>(self, x: Tensor<D>, device: &Device) -> Tensor<D> {
+        let (shape, columns) = (x.dims(), x.dims()[D - 1]);
+        let dropped = self.dropped(shape[..D - 1].iter().product(), columns, device);
+        x.mask_fill(dropped.reshape(shape), 0.0) * self.kept
+    }
+}
+
+/// [`mix`] of every number of a tensor.
+fn mixed<const D: usize>(x: Tensor<D, Int>) -> Tensor<D, Int> {
+    let x = x.clone().bitwise_xor(x.bitwise_right_shift_scalar(16_u32)).mul_scalar(0x7FEB_352D_u32);
+    let x = x.clone().bitwise_xor(x.bitwise_right_shift_scalar(15_u32)).mul_scalar(0x846C_A68B_u32);
+    x.clone().bitwise_xor(x.bitwise_right_shift_scalar(16_u32))
+}
+
+fn long(many: usize) -> i64 {
+    i64::try_from(many).expect("rows and columns are counted from a tensor's")
 }
 
 /// Which elements of a row are dropped.
@@ -72,17 +100,6 @@ fn counter(place: usize) -> u32 {
     #[expect(clippy::cast_possible_truncation, reason = "as said")]
     let counter = place as u32;
     counter
-}
-
-vectorised! {
-    fn factors(mask: Mask, rows: usize, columns: usize) -> Vec<f32> {
-        let mut factors = Vec::with_capacity(rows * columns);
-        for row in 0..rows {
-            let mask = mask.row(row);
-            factors.extend((0..columns).map(|column| mask.factor(column)));
-        }
-        factors
-    }
 }
 
 /// `x [rows, width]` with its dropped elements set to 0 and the others scaled up.

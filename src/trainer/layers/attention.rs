@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Device, Tensor, activation};
+use burn::tensor::{Device, Int, Tensor, activation};
 
 use super::super::batch::Layout;
 use super::super::fused::{self, Mask, Sight};
@@ -75,7 +75,10 @@ impl Attention {
         let (key, value) = cache.add(layer, part(heads, groups), part(heads + groups, groups));
         let seen = key.dims()[2];
         let scores = scores(part(0, heads), shared(key, heads));
-        let scores = if new > 1 { scores + hidden(Sight::Back, new, seen, pass.device) } else { scores };
+        let scores = match hidden(Sight::Back, new, seen, pass.device).filter(|_| new > 1) {
+            Some(hidden) => scores + hidden,
+            None => scores,
+        };
         let mixed = activation::softmax(scores, 3).matmul(shared(value, heads)).swap_dims(1, 2).reshape([new, heads * size]);
         self.output.residual(pass, residual, mixed, 0.0)
     }
@@ -158,10 +161,13 @@ fn mix_padded(pass: &Pass, all: &Rows, layout: &Layout, [heads, groups, size]: [
         Some(padding) => scores + padding.mask.clone(),
         None => scores,
     };
-    let scores = if sight == Sight::Whole { scores } else { scores + hidden(sight, length, length, pass.device) };
+    let scores = match hidden(sight, length, length, pass.device) {
+        Some(hidden) => scores + hidden,
+        None => scores,
+    };
     let shares = activation::softmax(scores, 3);
     let shares = match dropout {
-        Some(mask) => pass.masked(shares, mask),
+        Some(mask) => mask.applied(shares, pass.device),
         None => shares,
     };
     let mixed = shares.matmul(value).swap_dims(1, 2).reshape([texts * length, heads * size]);
@@ -184,10 +190,22 @@ fn scores(query: Tensor<4>, key: Tensor<4>) -> Tensor<4> {
     query.matmul(key.swap_dims(2, 3)) / root
 }
 
-/// What is added to the scores of the last `new` of `seen` tokens, so that each sees only what it shall: `[1, 1, new, seen]`.
-fn hidden(sight: Sight, new: usize, seen: usize, device: &Device) -> Tensor<4> {
-    let row = |query: usize| (0..seen).map(move |key| if sight.reaches(seen - new + query, key) { 0.0 } else { HIDDEN });
-    tensor((0..new).flat_map(row).collect(), [1, 1, new, seen], device)
+/// What is added to the scores of the last `new` of `seen` tokens, so that each sees only what it shall: `[1, 1, new, seen]`, made by the
+/// device. `None` where all see all.
+fn hidden(sight: Sight, new: usize, seen: usize, device: &Device) -> Option<Tensor<4>> {
+    let places = |range: std::ops::Range<usize>| Tensor::<1, Int>::arange(signed(range.start)..signed(range.end), device);
+    // How far behind the one that looks each token is.
+    let behind = places(seen - new..seen).reshape([1, 1, new, 1]) - places(0..seen).reshape([1, 1, 1, seen]);
+    let far = match sight {
+        Sight::Whole => return None,
+        Sight::Back => behind.lower_elem(0),
+        Sight::Near(reach) => behind.abs().greater_elem(signed(reach)),
+    };
+    Some(far.float() * HIDDEN)
+}
+
+fn signed(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Keys and values of the tokens that a text has so far, layer by layer: `[1, groups, seen, size]` each.

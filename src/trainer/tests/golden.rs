@@ -6,7 +6,7 @@ use super::super::durable::{Draft, Existing};
 use super::super::encoder::{Architecture, Encoder};
 use super::super::gradients::Gradients;
 use super::super::layers::{DropoutKey, Pass};
-use super::super::optimiser::{Optimiser, Pace, Place, clip_factor};
+use super::super::optimiser::{Clip, Optimiser, Pace, Place, clip_factor};
 use super::super::parameters::{Parameters, Role, Values, host};
 use super::super::prepared::{Description, FORMAT, TokenRows};
 use super::super::pretrained::trained_values;
@@ -22,6 +22,8 @@ pub(super) struct Golden {
     expected: Value,
     data: PreparedData,
     device: Device,
+    /// The device's name.
+    place: String,
     directory: TempDir,
 }
 
@@ -39,14 +41,18 @@ pub(super) fn numbers(value: &Value) -> Vec<f64> {
 
 impl Golden {
     pub(super) fn of(name: &str) -> Self {
-        let (source, device) = (golden_directory(name), Device::flex());
+        Self::on("cpu", name)
+    }
+
+    fn on(place: &str, name: &str) -> Self {
+        let (source, device) = (golden_directory(name), device::open(place).unwrap());
         let config = json_of(&source.join("config.json"));
         let expected = json_of(&source.join("golden.json"));
         let model = read_model(config.as_object().unwrap().clone()).unwrap();
         let values = trained_values(&source, &*model, &device).unwrap();
         let directory = TempDir::new().unwrap();
         let data = classified(directory.path(), &config, &expected);
-        Self { model, values, expected, data, device, directory }
+        Self { model, values, expected, data, device, place: place.to_owned(), directory }
     }
 
     /// Model, values, data, device, and the directory that the data lies in.
@@ -131,55 +137,57 @@ pub(super) fn in_file_order(value: Tensor<2>, role: Role) -> Vec<f64> {
     host(value).unwrap().into_iter().map(f64::from).collect()
 }
 
-fn loss_and_gradients_are_transformers(name: &str) {
-    let golden = Golden::of(name);
+fn loss_and_gradients_are_transformers(golden: &Golden) {
     let all: Vec<usize> = (0..golden.rows()).collect();
     let (loss, gradients) = golden.gradients(&golden.values, &all);
-    close("loss", host(loss).unwrap()[0].into(), golden.expected["loss"].as_f64().unwrap(), 1e-4);
-    gradients_are(golden.model.parameters(), gradients, &golden.expected["gradients"]);
+    close("loss", host(loss).unwrap()[0].into(), golden.expected["loss"].as_f64().unwrap(), on(&golden.place, 1e-4));
+    gradients_are(golden.model.parameters(), gradients, &golden.expected["gradients"], on(&golden.place, 1e-3));
 }
 
 /// Holds gradients against transformers': norms, sums and first numbers, by the names of the tensors.
-pub(super) fn gradients_are(parameters: &Parameters, gradients: Values, expected: &Value) {
+pub(super) fn gradients_are(parameters: &Parameters, gradients: Values, expected: &Value, tolerance: f64) {
     assert_eq!(parameters.iter().count(), expected.as_object().unwrap().len(), "as many tensors");
     for (parameter, gradient) in parameters.iter().zip(gradients.0) {
         let (own, theirs) = (in_file_order(gradient, parameter.role), &expected[&parameter.name]);
         let norm = own.iter().map(|number| number * number).sum::<f64>().sqrt();
-        close(&parameter.name, norm, theirs["norm"].as_f64().unwrap(), 1e-3);
-        close(&parameter.name, own.iter().sum(), theirs["sum"].as_f64().unwrap(), 1e-3);
+        close(&parameter.name, norm, theirs["norm"].as_f64().unwrap(), tolerance);
+        close(&parameter.name, own.iter().sum(), theirs["sum"].as_f64().unwrap(), tolerance);
         for (own, theirs) in own.iter().zip(numbers(&theirs["first"])) {
-            close(&parameter.name, *own, theirs, 1e-3);
+            close(&parameter.name, *own, theirs, tolerance);
         }
     }
 }
 
 /// Twenty steps with AdamW, weight decay, clipping and a linear schedule.
-fn fine_tuning_follows_transformers(name: &str) {
-    let mut golden = Golden::of(name);
-    let training = golden.expected["training"].clone();
+fn fine_tuning_follows_transformers(golden: &Golden) {
+    let training = &golden.expected["training"];
     let losses = numbers(&training["losses"]);
     let arguments = arguments(json!({
         "learning_rate": training["learning_rate"], "weight_decay": training["weight_decay"], "max_steps": losses.len(), "warmup_steps": 0,
     }));
     let course = RateCourse::new(&arguments, losses.len() as u64);
-    for place in [Place::Own, Place::Host, Place::Device] {
+    let own = (golden.place == "cpu").then_some(Place::Own);
+    for place in own.into_iter().chain([Place::Host, Place::Device]) {
         let mut values = golden.values.clone();
         let mut optimiser = Optimiser::new(&arguments, golden.model.parameters(), &golden.device, place);
         for (step, (batch, expected)) in (0..).zip(training["batches"].as_array().unwrap().iter().zip(&losses)) {
             let chosen: Vec<usize> = batch.as_array().unwrap().iter().map(|row| usize::try_from(row.as_u64().unwrap()).unwrap()).collect();
             let (loss, gradients) = golden.gradients(&values, &chosen);
             let gradients = Gradients::from(gradients);
+            let squares = gradients.loss_and_squares(loss.clone());
             let (loss, norm) = gradients.loss_and_norm(loss).unwrap();
-            close(&format!("{name}, loss of step {step}"), loss, *expected, 1e-3);
-            let pace = Pace { rate: course.rate(step, &Plateau::default()), step: step + 1, clip: clip_factor(norm, 1.0) };
-            optimiser.step(golden.model.parameters(), &mut values, gradients, pace).unwrap();
+            close(&format!("loss of step {step}"), loss, *expected, on(&golden.place, 1e-3));
+            let pace = Pace { rate: course.rate(step, &Plateau::default()), step: step + 1 };
+            let clip = match place {
+                Place::Device => Clip::on_device(squares.clone().slice([1..squares.dims()[0]]), 1.0),
+                Place::Own | Place::Host => Clip::By(clip_factor(norm, 1.0)),
+            };
+            optimiser.step(golden.model.parameters(), &mut values, gradients, pace, &clip).unwrap();
         }
-        golden.values = trained_values(&golden_directory(name), &*golden.model, &golden.device).unwrap();
     }
 }
 
-fn logits_are_transformers(name: &str) {
-    let golden = Golden::of(name);
+fn logits_are_transformers(golden: &Golden, name: &str) {
     let config = json_of(&golden_directory(name).join("config.json"));
     let architecture = Architecture::read(config.as_object().unwrap().clone()).unwrap();
     let (encoder, _): (Encoder, Parameters) = Encoder::new(&architecture);
@@ -189,7 +197,7 @@ fn logits_are_transformers(name: &str) {
     let expected = numbers(&golden.expected["logits"]);
     assert_eq!(logits.len(), expected.len());
     for (own, theirs) in logits.iter().zip(expected) {
-        close(&format!("{name}, a logit"), (*own).into(), theirs, 1e-4);
+        close("a logit", (*own).into(), theirs, on(&golden.place, 1e-4));
     }
 }
 
@@ -197,9 +205,12 @@ macro_rules! classifiers {
     ($($test:ident: $name:literal),*) => {$(
         #[test]
         fn $test() {
-            logits_are_transformers($name);
-            loss_and_gradients_are_transformers($name);
-            fine_tuning_follows_transformers($name);
+            each_device(|place| {
+                let golden = Golden::on(place, $name);
+                logits_are_transformers(&golden, $name);
+                loss_and_gradients_are_transformers(&golden);
+                fine_tuning_follows_transformers(&golden);
+            });
         }
     )*};
 }

@@ -7,7 +7,7 @@ use super::super::generation::Writer;
 use super::super::gradients::Gradients;
 use super::super::language_modeling::LanguageModel;
 use super::super::layers::{DropoutKey, Pass};
-use super::super::optimiser::{Optimiser, Pace, Place, clip_factor};
+use super::super::optimiser::{Clip, Optimiser, Pace, clip_factor};
 use super::super::parameters::{Values, host};
 use super::super::pretrained::trained_values;
 use super::super::schedule::{Plateau, RateCourse};
@@ -21,6 +21,8 @@ struct Golden {
     expected: Value,
     windows: Vec<Vec<u32>>,
     device: Device,
+    /// The device's name.
+    place: String,
 }
 
 fn tokens(value: &Value) -> Vec<u32> {
@@ -28,13 +30,13 @@ fn tokens(value: &Value) -> Vec<u32> {
 }
 
 impl Golden {
-    fn of(name: &str) -> Self {
-        let (source, device) = (golden_directory(name), Device::flex());
+    fn on(place: &str, name: &str) -> Self {
+        let (source, device) = (golden_directory(name), device::open(place).unwrap());
         let model = LanguageModel::new(Architecture::read(json_of(&source.join("config.json")).as_object().unwrap().clone()).unwrap());
         let values = trained_values(&source, &model, &device).unwrap();
         let expected = json_of(&source.join("golden.json"));
         let windows = expected["windows"].as_array().unwrap().iter().map(tokens).collect();
-        Self { model, values, expected, windows, device }
+        Self { model, values, expected, windows, device, place: place.to_owned() }
     }
 
     fn gradients(&self, values: &Values, chosen: &[usize]) -> (Tensor<1>, Values) {
@@ -52,16 +54,19 @@ impl Golden {
 }
 
 fn is_transformers(name: &str) {
-    let golden = Golden::of(name);
+    each_device(|place| learns_as_transformers(&Golden::on(place, name)));
+}
+
+fn learns_as_transformers(golden: &Golden) {
     let logits = host(golden.model.decoder.forward(&Pass::inference(&golden.values, &golden.device), &golden.windows.concat(), 8)).unwrap();
     let expected = numbers(&golden.expected["logits"]);
     assert_eq!(logits.len(), expected.len());
     for (own, theirs) in logits.iter().zip(expected) {
-        close(&format!("{name}, a logit"), (*own).into(), theirs, 1e-4);
+        close("a logit", (*own).into(), theirs, on(&golden.place, 1e-4));
     }
     let (loss, gradients) = golden.gradients(&golden.values, &[0, 1, 2]);
-    close("loss", host(loss).unwrap()[0].into(), golden.expected["loss"].as_f64().unwrap(), 1e-4);
-    gradients_are(golden.model.parameters(), gradients, &golden.expected["gradients"]);
+    close("loss", host(loss).unwrap()[0].into(), golden.expected["loss"].as_f64().unwrap(), on(&golden.place, 1e-4));
+    gradients_are(golden.model.parameters(), gradients, &golden.expected["gradients"], on(&golden.place, 1e-3));
 
     let training = &golden.expected["training"];
     let losses = numbers(&training["losses"]);
@@ -70,21 +75,24 @@ fn is_transformers(name: &str) {
     }));
     let course = RateCourse::new(&arguments, losses.len() as u64);
     let mut values = golden.values.clone();
-    let mut optimiser = Optimiser::new(&arguments, golden.model.parameters(), &golden.device, Place::Own);
+    let mut optimiser = Optimiser::new(&arguments, golden.model.parameters(), &golden.device, device::optimiser_place(&golden.place));
     for (step, (batch, expected)) in (0..).zip(training["batches"].as_array().unwrap().iter().zip(&losses)) {
         let chosen: Vec<usize> = tokens(batch).into_iter().map(|row| row as usize).collect();
         let (loss, gradients) = golden.gradients(&values, &chosen);
         let gradients = Gradients::from(gradients);
         let (loss, norm) = gradients.loss_and_norm(loss).unwrap();
-        close(&format!("{name}, loss of step {step}"), loss, *expected, 1e-3);
-        let pace = Pace { rate: course.rate(step, &Plateau::default()), step: step + 1, clip: clip_factor(norm, 1.0) };
-        optimiser.step(golden.model.parameters(), &mut values, gradients, pace).unwrap();
+        close(&format!("loss of step {step}"), loss, *expected, on(&golden.place, 1e-3));
+        let pace = Pace { rate: course.rate(step, &Plateau::default()), step: step + 1 };
+        optimiser.step(golden.model.parameters(), &mut values, gradients, pace, &Clip::By(clip_factor(norm, 1.0))).unwrap();
     }
 }
 
 /// Always the likeliest token, with what was computed for earlier ones kept.
 fn writes_what_transformers_writes(name: &str) {
-    let golden = Golden::of(name);
+    each_device(|place| writes_as_transformers(&Golden::on(place, name), name));
+}
+
+fn writes_as_transformers(golden: &Golden, name: &str) {
     let written = tokens(&golden.expected["written"]);
     let mut writer = Writer::new(&golden.model, &golden.values, &golden.device, written[..4].to_vec());
     for (place, expected) in written.iter().enumerate().skip(4) {

@@ -7,7 +7,7 @@ use super::super::encoder::{Architecture, Encoder};
 use super::super::fused::{Aside, Entries};
 use super::super::gradients::{Gradient, Gradients};
 use super::super::layers::{DropoutKey, Pass};
-use super::super::optimiser::{Optimiser, Pace, Place, clip_factor};
+use super::super::optimiser::{Clip, Optimiser, Pace, Place, clip_factor};
 use super::super::parameters::{Parameters, Role, Values, host, tensor};
 use super::*;
 
@@ -95,7 +95,7 @@ fn three_steps(values: Value, place: Place) -> Vec<Vec<f32>> {
     let mut values = Values(vec![row(vec![1.0, -2.0]), row(vec![0.5])]);
     for (step, gradient) in (1..).zip([[0.1, -0.2, 0.3], [0.4, 0.0, -0.5], [-0.3, 1.0, 0.2]]) {
         let gradients = Values(vec![row(gradient[..2].to_vec()), row(gradient[2..].to_vec())]);
-        optimiser.step(&parameters, &mut values, gradients.into(), Pace { rate: 0.1, step, clip: 1.0 }).unwrap();
+        optimiser.step(&parameters, &mut values, gradients.into(), Pace { rate: 0.1, step }, &Clip::By(1.0)).unwrap();
     }
     values.0.into_iter().map(|value| host(value).unwrap()).collect()
 }
@@ -161,7 +161,7 @@ fn clipping_is_by_the_norm_of_all_gradients_together() {
                 let mut optimiser = Optimiser::new(&arguments(json!({"optim": optim})), &parameters, &device, place);
                 let mut values = Values(vec![tensor(vec![1.0, 2.0], [1, 2], &device), tensor(vec![3.0], [1, 1], &device)]);
                 let shrunk = Values(gradients().0.into_iter().map(|gradient| gradient * share).collect());
-                optimiser.step(&parameters, &mut values, shrunk.into(), Pace { rate: 0.1, step: 1, clip }).unwrap();
+                optimiser.step(&parameters, &mut values, shrunk.into(), Pace { rate: 0.1, step: 1 }, &Clip::By(clip)).unwrap();
                 values.0.into_iter().flat_map(|value| host(value).unwrap()).collect::<Vec<_>>()
             };
             for (clipped, scaled) in step(0.25, 1.0).iter().zip(step(1.0, 0.25)) {
@@ -211,8 +211,8 @@ fn steps_with_gradients_of_entries_are_those_with_whole_ones_to_the_last_bit() {
                 let entries = Entries::new(3, &ids, &[0.1, -0.2, 0.3, step as f32, 0.5, 0.7]);
                 let gradient = Gradient::Entries(entries);
                 let gradient = if whole { Gradient::Whole(gradient.whole(parameters.iter().next().unwrap(), &device)) } else { gradient };
-                let pace = Pace { rate: 0.1, step, clip: 0.5 };
-                optimiser.step(&parameters, &mut values, Gradients(vec![gradient]), pace).unwrap();
+                let pace = Pace { rate: 0.1, step };
+                optimiser.step(&parameters, &mut values, Gradients(vec![gradient]), pace, &Clip::By(0.5)).unwrap();
             }
             let all = optimiser.state.into_iter().flat_map(|(_, values)| values.0).chain(values.0);
             all.flat_map(|value| host(value).unwrap()).map(f32::to_bits).collect::<Vec<_>>()

@@ -10,7 +10,7 @@ use super::super::dice::{Dice, key};
 use super::super::gradients::{Gradient, Gradients};
 use super::super::language_modeling::LanguageModel;
 use super::super::layers::{DropoutKey, Pass, weighted_cross_entropy};
-use super::super::optimiser::{Optimiser, Pace, Place, clip_factor};
+use super::super::optimiser::{Clip, Optimiser, Pace, Place, clip_factor};
 use super::super::parameters::{Values, host, tensor};
 use super::super::prepared::{Description, Stream};
 use super::super::pretrained::trained_values;
@@ -91,8 +91,8 @@ impl Tuned {
             let (loss, gradients) = self.gradients(&batches[step % batches.len()], false);
             close(&format!("loss of step {step}"), loss, expected, 1e-3);
             let (_, norm) = gradients.loss_and_norm(tensor(vec![0.0], [1], &self.device)).unwrap();
-            let pace = Pace { rate: self.arguments.learning_rate, step: step as u64 + 1, clip: clip_factor(norm, 1.0) };
-            optimiser.step(self.model.parameters(), &mut self.values, gradients, pace).unwrap();
+            let pace = Pace { rate: self.arguments.learning_rate, step: step as u64 + 1 };
+            optimiser.step(self.model.parameters(), &mut self.values, gradients, pace, &Clip::By(clip_factor(norm, 1.0))).unwrap();
         }
     }
 
