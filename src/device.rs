@@ -15,13 +15,15 @@ pub enum Device {
     Ndarray,
     /// An NVIDIA GPU by its index.
     Cuda(u32),
+    /// A GPU by its index among those with a driver for Vulkan or Metal.
+    Wgpu(u32),
     /// A pretended device: commands run on the processor and see only the name.
     Sim(u32),
 }
 
 /// A name that is no device's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is not a device: write `cpu`, `ndarray` or `cuda:N`")]
+#[error("`{name}` is not a device: write `cpu`, `cuda:N`, `wgpu:N` or `ndarray`")]
 pub struct UnknownDevice {
     /// The name as given.
     pub name: String,
@@ -33,6 +35,7 @@ impl fmt::Display for Device {
             Device::Cpu => f.write_str("cpu"),
             Device::Ndarray => f.write_str("ndarray"),
             Device::Cuda(index) => write!(f, "cuda:{index}"),
+            Device::Wgpu(index) => write!(f, "wgpu:{index}"),
             Device::Sim(index) => write!(f, "sim:{index}"),
         }
     }
@@ -47,7 +50,9 @@ impl FromStr for Device {
             "cpu" => Ok(Device::Cpu),
             "ndarray" => Ok(Device::Ndarray),
             _ => {
-                indexed("cuda:").map(Device::Cuda).or_else(|| indexed("sim:").map(Device::Sim)).ok_or_else(|| UnknownDevice { name: name.to_owned() })
+                let known =
+                    indexed("cuda:").map(Device::Cuda).or_else(|| indexed("wgpu:").map(Device::Wgpu)).or_else(|| indexed("sim:").map(Device::Sim));
+                known.ok_or_else(|| UnknownDevice { name: name.to_owned() })
             }
         }
     }

@@ -103,10 +103,12 @@ fn of_trainer(arguments: &TrainerArguments, longest: Option<f64>, rows: Option<R
     let mut add = |name: &str, size: f64| {
         sizes.insert(name.to_owned(), size);
     };
+    // What is kept of products of shorter numbers has factors of its own.
+    let short = if arguments.bf16 || arguments.fp16 { ", in short numbers" } else { "" };
     if let Some(model) = &arguments.model.pretrained {
         // A pretrained model's shape is not known here: it has a constant and a factor of its own.
         add(&format!("model {model}"), 1.0);
-        add(&format!("tokens at once, {model}"), tokens);
+        add(&format!("tokens at once, {model}{short}"), tokens);
         add(&format!("tokens evaluated at once, {model}"), eval * length);
         return sizes;
     }
@@ -114,10 +116,10 @@ fn of_trainer(arguments: &TrainerArguments, longest: Option<f64>, rows: Option<R
     let (hidden, inner, layers, heads) = (shape.hidden_size as f64, shape.intermediate_size as f64, shape.num_layers as f64, shape.num_heads as f64);
     add("weights", layers * hidden * (4.0 * hidden + 2.0 * inner));
     add("width", hidden);
-    add("activations", tokens * layers * (hidden + inner));
-    add("inner activations", tokens * layers * inner);
-    add("tokens at once", tokens);
-    add("scores of attention", train * layers * heads * length * length);
+    add(&format!("activations{short}"), tokens * layers * (hidden + inner));
+    add(&format!("inner activations{short}"), tokens * layers * inner);
+    add(&format!("tokens at once{short}"), tokens);
+    add(&format!("scores of attention{short}"), train * layers * heads * length * length);
     add("evaluated activations", eval * length * (hidden + inner));
     sizes
 }

@@ -257,6 +257,8 @@ pub enum Job {
         /// The file for every span.
         trace: PathBuf,
     },
+    /// Ask drivers for Vulkan and Metal for their GPUs; the answer holds the names of devices and what they are.
+    Devices,
     /// Run one attempt of a command.
     Command(CommandJob),
     /// Read, check and tokenise the data; the answer holds findings and the cache directory.

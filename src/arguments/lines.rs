@@ -218,6 +218,13 @@ pub static ARGUMENTS: &[Argument] = &[
         "compute what happens within layers again for the gradient instead of keeping it: the same result, less memory, more time",
     )
     .or(&["activation_checkpointing"]),
+    line(
+        "bf16",
+        ArgumentKind::Flag,
+        Flag(false),
+        "products of bfloat16 numbers in training, for GPUs; values, norms, softmax, losses, evaluations and checkpoints are single floats",
+    ),
+    line("fp16", ArgumentKind::Flag, Flag(false), "the same with half floats, and the loss scaled so that gradients do not vanish"),
     line("model.pretrained", ArgumentKind::Text, Absent, "directory of a pretrained model, in Hugging Face's layout, to start from")
         .or(&["model", "model_name_or_path"]),
     line(

@@ -157,22 +157,20 @@ const ONE_DEVICE: &str = "a trial runs on one device; `[devices]` says how many 
 
 /// Arguments that the trainer does not have, with what it does instead.
 const NOT_HERE: &[(&str, &str)] = &[
-    ("fp16", SINGLES),
-    ("bf16", SINGLES),
-    ("fp16_full_eval", SINGLES),
-    ("bf16_full_eval", SINGLES),
-    ("mixed_precision", SINGLES),
-    ("half_precision_backend", SINGLES),
-    ("fp16_backend", SINGLES),
-    ("fp16_opt_level", SINGLES),
-    ("tf32", SINGLES),
+    ("fp16_full_eval", EVALUATED),
+    ("bf16_full_eval", EVALUATED),
+    ("mixed_precision", "write `bf16 = true` or `fp16 = true`"),
+    ("half_precision_backend", "leave it out: `bf16` and `fp16` need no choice of a backend"),
+    ("fp16_backend", "leave it out: `bf16` and `fp16` need no choice of a backend"),
+    ("fp16_opt_level", "leave it out: `fp16` is what apex calls O1"),
+    ("tf32", "leave it out: write `bf16 = true` for products of shorter numbers"),
     ("optim_target_modules", "leave it out: it is of optimisers that are not built (GaLore, APOLLO); `lora_r` trains few numbers, too"),
     ("neftune_noise_alpha", "leave it out: `model.dropout` is the noise there is"),
     ("use_dora", "leave it out: adapters are LoRA's, with `use_rslora` if wanted"),
     ("init_lora_weights", "leave it out: adapters begin as peft's do by default"),
 ];
 
-const SINGLES: &str = "leave it out: numbers are single floats (f32); checkpoints in half precision are read, and trained so";
+const EVALUATED: &str = "leave it out: evaluations are made with single floats, as checkpoints and exports are";
 
 /// Why `key` is not taken, if it is an argument of Hugging Face's trainer that is known and refused.
 pub(super) fn problem(key: &str) -> Option<ArgumentProblem> {

@@ -33,18 +33,21 @@ fn resolved_arguments_survive_being_stored() {
 #[test]
 fn all_problems_are_reported_at_once() {
     let problems = TrainerArguments::resolve(&map(json!({
-        "learning_rte": 0.1, "weight_decay": "much", "model.dropout": 1.0, "output_dir": "x", "fp16": true,
+        "learning_rte": 0.1, "weight_decay": "much", "model.dropout": 1.0, "output_dir": "x", "fp16_full_eval": true,
         "model.hidden_size": 65, "optim": "adam", "num_train_epochs": 0
     })))
     .unwrap_err();
     let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
-    assert_eq!(keys, ["fp16", "learning_rte", "model.dropout", "num_train_epochs", "optim", "output_dir", "weight_decay", "model.hidden_size"]);
+    assert_eq!(
+        keys,
+        ["fp16_full_eval", "learning_rte", "model.dropout", "num_train_epochs", "optim", "output_dir", "weight_decay", "model.hidden_size"]
+    );
     let message = |key: &str| problems.iter().find(|problem| problem.key == key).unwrap().to_string();
     assert!(message("learning_rte").contains("did you mean `learning_rate`?"));
     assert!(message("output_dir").contains("[checkpoints] dir"));
     assert_eq!(
-        message("fp16"),
-        "`fp16` is not supported (leave it out: numbers are single floats (f32); checkpoints in half precision are read, and trained so)"
+        message("fp16_full_eval"),
+        "`fp16_full_eval` is not supported (leave it out: evaluations are made with single floats, as checkpoints and exports are)"
     );
     assert!(message("optim").contains("did you mean `adamw`"));
     assert!(message("model.hidden_size").contains("not divisible"));
@@ -241,6 +244,7 @@ fn how_a_model_is_tuned_survives_being_stored_and_given_again() {
 fn what_says_nothing_beside_the_rest_is_refused() {
     let keys = |values: Value| TrainerArguments::resolve(&map(values)).unwrap_err().iter().map(|problem| problem.key.clone()).collect::<Vec<_>>();
     assert_eq!(keys(json!({"lora_alpha": 16, "use_rslora": true})), ["lora_alpha", "use_rslora"]);
+    assert_eq!(keys(json!({"bf16": true, "fp16": true})), ["fp16"]);
     assert_eq!(keys(json!({"task": "text-regression", "class_weights": "balanced"})), ["class_weights"]);
     assert_eq!(keys(json!({"max_tokens_per_batch": 512, "dataloader_drop_last": true})), ["dataloader_drop_last"]);
     let reason = |key: &str| check_key(key).unwrap_err().to_string();

@@ -129,6 +129,12 @@ pub struct TrainerArguments {
     /// Whether activations within layers are computed again for the gradient instead of being kept.
     #[serde(default)]
     pub gradient_checkpointing: bool,
+    /// Whether products are made of bfloat16 numbers; values, norms, softmax and losses are single floats.
+    #[serde(default)]
+    pub bf16: bool,
+    /// The same with half floats, whose gradients are kept from vanishing by scaling the loss.
+    #[serde(default)]
+    pub fp16: bool,
     /// The model's shape.
     pub model: ModelArguments,
 }
@@ -261,6 +267,12 @@ impl TrainerArguments {
             problems.push(
                 ArgumentProblem::new("early_stopping_patience", "`early_stopping_patience` counts evaluations, and `eval_strategy` asks for none")
                     .with_help("set `eval_strategy = \"epoch\"`, or \"steps\" with `eval_steps`"),
+            );
+        }
+        if self.bf16 && self.fp16 {
+            problems.push(
+                ArgumentProblem::new("fp16", "`bf16` and `fp16` are both on: products are made of one kind of numbers")
+                    .with_help("leave `fp16` out: bf16 needs no scaling of the loss"),
             );
         }
         if self.max_steps == 0 {

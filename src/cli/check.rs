@@ -50,7 +50,7 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
         console.say(checked.warnings.render(Look::of_stderr()).trim_end());
     }
     let spec = checked.spec;
-    let places = slots(&spec.devices, &spec.program, &Machine::detect())?;
+    let places = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
     writeln!(console.out, "study     {}", spec.name)?;
     writeln!(
         console.out,

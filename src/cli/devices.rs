@@ -13,6 +13,7 @@ use super::trial_json::VERSION;
 use crate::monitor::{Gpu, Memory, NoGpus, Processor, gibibytes, glance};
 use crate::reporters::table::{Align, Column};
 use crate::reporters::wording::one_line;
+use crate::runner::slots::wgpu_devices;
 
 /// What `hpsearch devices` is told.
 #[derive(Clone, Debug, Args)]
@@ -81,6 +82,7 @@ pub fn found() -> (Vec<Found>, Option<String>) {
     let machine = glance(std::env::var("CUDA_VISIBLE_DEVICES").ok().as_deref());
     let mut devices = vec![processor(&machine.processor)];
     devices.extend(ndarray());
+    devices.extend(further());
     let no_gpus = match &machine.gpus {
         Ok(gpus) => {
             devices.extend(gpus.iter().map(nvidia));
@@ -134,6 +136,19 @@ fn ndarray() -> Option<Found> {
         note: "can use it; `cpu` is faster".to_owned(),
         ..Found::default()
     })
+}
+
+/// GPUs that this binary uses through Vulkan or Metal.
+fn further() -> Vec<Found> {
+    if !cfg!(feature = "wgpu") {
+        return Vec::new();
+    }
+    let found = |(name, description)| Found { name: Some(name), description, usable: true, note: "can use it".to_owned(), ..Found::default() };
+    match wgpu_devices() {
+        Ok(devices) => devices.into_iter().map(found).collect(),
+        // The drivers' fault, and no reason to show nothing.
+        Err(error) => vec![Found { description: "GPUs through Vulkan or Metal".to_owned(), note: error.to_string(), ..Found::default() }],
+    }
 }
 
 /// What there is to say about a GPU that works.

@@ -45,8 +45,9 @@ pub fn resume(arguments: &ResumeArguments, console: &mut Console) -> Result<Exit
     }
     if arguments.slots.is_some() {
         // Whoever runs the study runs it here: what is not on this machine is no place for trials.
-        let select = arguments.device.iter().map(ToString::to_string).collect();
-        slots(&DevicesSpec { select, ..study.spec.devices.clone() }, &study.spec.program, &Machine::detect())?;
+        let select: Vec<String> = arguments.device.iter().map(ToString::to_string).collect();
+        let machine = Machine::detect(&select);
+        slots(&DevicesSpec { select, ..study.spec.devices.clone() }, &study.spec.program, &machine)?;
     }
     let resumed = arguments.device.iter().map(|device| Request::ResumeDevice { device: device.clone(), slots: arguments.slots });
     requests.extend(resumed);

@@ -95,7 +95,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     if let Some(name) = &arguments.fork {
         spec.name.clone_from(name);
     }
-    let places = slots(&spec.devices, &spec.program, &Machine::detect())?;
+    let places = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
     remarks(&places).iter().for_each(|remark| console.say(remark));
     let path = std::path::absolute(&console.store)?;
     let mut store = SqliteStore::open(&path)?;

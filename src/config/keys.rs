@@ -159,7 +159,7 @@ const BUDGET: &[Key] = &[
 ];
 
 const DEVICES: &[Key] = &[
-    key("use", KeyKind::Devices, "\"auto\"", "where trials run: cpu, ndarray, cuda:0, cuda:*"),
+    key("use", KeyKind::Devices, "\"auto\"", "where trials run: cpu, cuda:0, cuda:*, wgpu:0, ndarray"),
     key("trials_per_device", KeyKind::WholeOrAuto { min: 1, max: 1_024 }, "", "trials at a time on each device; \"auto\" measures how many are good"),
     key("memory", KeyKind::Size, "", "most bytes that trials take together on each device, with trials_per_device = \"auto\""),
     key("cpu_threads", KeyKind::Whole { min: 1, max: 1_024 }, "1", "threads of each trial on the CPU"),

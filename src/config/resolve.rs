@@ -448,7 +448,7 @@ fn devices(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> DevicesSpec
 }
 
 fn selected_devices(node: &Node, problems: &mut Vec<Diagnostic>) -> Vec<String> {
-    const HELP: &str = "write \"auto\", or a list such as [\"cpu\"], [\"cuda:0\", \"cuda:1\"] or [\"cuda:*\"]";
+    const HELP: &str = "write \"auto\", or a list such as [\"cpu\"], [\"cuda:0\", \"cuda:1\"], [\"cuda:*\"] or [\"wgpu:0\"]";
     if node.text() == Some("auto") {
         return vec!["auto".to_owned()];
     }
@@ -466,9 +466,18 @@ fn selected_devices(node: &Node, problems: &mut Vec<Diagnostic>) -> Vec<String> 
             Some(name) if is_device(name) => selected.push(name.to_owned()),
             Some("auto") => problems.push(Diagnostic::error(element.place, "`auto` stands alone").help("write use = \"auto\"")),
             Some(name) => {
-                let problem = Diagnostic::error(element.place, format!("`{name}` is not a device")).label("expected cpu, ndarray, cuda:N or cuda:*");
+                let problem =
+                    Diagnostic::error(element.place, format!("`{name}` is not a device")).label("expected cpu, cuda:N, cuda:*, wgpu:N or ndarray");
                 let gpu = ["gpu", "cuda", "nvidia"].iter().any(|word| name.to_lowercase().starts_with(word));
-                problems.push(problem.help(if gpu { "write \"cuda:0\" for the first GPU, \"cuda:*\" for all" } else { HELP }));
+                let other = ["wgpu", "vulkan", "metal", "mps", "amd", "rocm", "intel"].iter().any(|word| name.to_lowercase().starts_with(word));
+                let first = "write \"wgpu:0\" for the first GPU with a driver for Vulkan or Metal";
+                problems.push(problem.help(if other {
+                    first
+                } else if gpu {
+                    "write \"cuda:0\" for the first GPU, \"cuda:*\" for all"
+                } else {
+                    HELP
+                }));
             }
             None => {
                 let problem = Diagnostic::error(element.place, "`devices.use` must be a list of device names");
@@ -479,14 +488,14 @@ fn selected_devices(node: &Node, problems: &mut Vec<Diagnostic>) -> Vec<String> 
     selected
 }
 
-/// `cpu`, `ndarray`, `cuda:1`, `cuda:*`, `sim:1`, `sim:0..3` (pretended devices, for tests).
+/// `cpu`, `ndarray`, `cuda:1`, `cuda:*`, `wgpu:1`, `sim:1`, `sim:0..3` (pretended devices, for tests).
 fn is_device(name: &str) -> bool {
     let range = |text: &str| text.split_once("..").and_then(|(from, to)| Some((from.parse::<u32>().ok()?, to.parse::<u32>().ok()?)));
     match name.split_once(':') {
         None => matches!(name, "cpu" | "ndarray"),
         Some(("cuda", "*")) => true,
         Some(("sim", indices)) if range(indices).is_some_and(|(from, to)| from <= to && to <= 1_023) => true,
-        Some(("cuda" | "sim", index)) => index.parse::<u32>().is_ok() && index.bytes().all(|byte| byte.is_ascii_digit()),
+        Some(("cuda" | "wgpu" | "sim", index)) => index.parse::<u32>().is_ok() && index.bytes().all(|byte| byte.is_ascii_digit()),
         Some(_) => false,
     }
 }

@@ -87,7 +87,7 @@ fn kind(kind: KeyKind) -> Json {
         KeyKind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
         KeyKind::Words(words) => json!({ "type": "array", "items": { "enum": words } }),
         KeyKind::Devices => {
-            let device = json!({ "type": "string", "pattern": r"^(cpu|ndarray|cuda:(\*|\d+)|sim:\d+(\.\.\d+)?)$" });
+            let device = json!({ "type": "string", "pattern": r"^(cpu|ndarray|cuda:(\*|\d+)|wgpu:\d+|sim:\d+(\.\.\d+)?)$" });
             json!({ "anyOf": [{ "const": "auto" }, device, { "type": "array", "items": device, "minItems": 1, "uniqueItems": true }] })
         }
         KeyKind::Keep => json!({ "type": "string", "pattern": "^(best-[1-9][0-9]*|all|none)$" }),

@@ -119,7 +119,7 @@ impl Engine {
     pub(super) fn note_peak(&mut self, trial: TrialNumber, attempt: AttemptNumber, bytes: u64) {
         let Some(index) = self.slot_of(trial, attempt) else { return };
         let device = &self.slots[index].device;
-        if let (false, Some(packing)) = (matches!(device, Device::Cuda(_)), self.packed.devices.get_mut(device)) {
+        if let (false, Some(packing)) = (matches!(device, Device::Cuda(_) | Device::Wgpu(_)), self.packed.devices.get_mut(device)) {
             packing.took(bytes);
             if let Some(busy) = &mut self.busy[index] {
                 busy.peak = busy.peak.max(bytes);

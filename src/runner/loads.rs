@@ -55,7 +55,7 @@ impl Loads {
             let tree = pid.and_then(|pid| machine.trees.get(&pid));
             let memory = match (gpu_of(device, &machine), pid) {
                 (Some(gpu), Some(pid)) => held_for(gpu, &processes::descendants(*pid).into_iter().chain([*pid]).collect()),
-                _ => tree.filter(|_| !matches!(device, Device::Cuda(_))).map_or(0, |tree| tree.memory),
+                _ => tree.filter(|_| !matches!(device, Device::Cuda(_) | Device::Wgpu(_))).map_or(0, |tree| tree.memory),
             };
             loads.entry(device).or_default().push(TrialLoad { trial: *trial, memory, cores: tree.and_then(|tree| tree.cores) });
         }
@@ -64,7 +64,7 @@ impl Loads {
             let Memory { used, total } = memory_of(device, &machine, group)?;
             let cores = match device {
                 Device::Cpu | Device::Ndarray => u32::try_from(machine.processor.cores).ok().filter(|cores| *cores > 0),
-                Device::Cuda(_) | Device::Sim(_) => None,
+                Device::Cuda(_) | Device::Wgpu(_) | Device::Sim(_) => None,
             };
             let exclusive = gpu_of(device, &machine).is_some_and(|gpu| gpu.exclusive);
             Some(Load { device: device.clone(), total, used, cores, exclusive, trials })
@@ -88,6 +88,8 @@ fn held_for(gpu: &Gpu, processes: &BTreeSet<u32>) -> u64 {
 fn memory_of(device: &Device, machine: &Machine, group: Option<Memory>) -> Option<Memory> {
     match device {
         Device::Cuda(_) => gpu_of(device, machine)?.memory,
+        // Nobody tells it.
+        Device::Wgpu(_) => None,
         Device::Cpu | Device::Ndarray | Device::Sim(_) => Some(group.unwrap_or(machine.processor.memory)).filter(|memory| memory.total > 0),
     }
 }

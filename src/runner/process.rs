@@ -314,7 +314,7 @@ fn slot_environment(slot: &Slot, threads: u32) -> BTreeMap<String, String> {
         Device::Cpu | Device::Ndarray => {
             environment.insert("CUDA_VISIBLE_DEVICES".to_owned(), String::new());
         }
-        Device::Sim(_) => {}
+        Device::Wgpu(_) | Device::Sim(_) => {}
     }
     environment
 }

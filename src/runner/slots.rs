@@ -1,8 +1,11 @@
 //! Where trials can run: the `[devices]` table against what this machine has.
 
+use super::errand;
+use super::process::own_program;
 use crate::device::{Device, Slot};
 use crate::monitor::{Gpu, NoGpus, gibibytes, gpus};
 use crate::study::{DevicesSpec, Program};
+use crate::wire::Job;
 
 /// What this machine offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,6 +14,8 @@ pub struct Machine {
     pub cores: u32,
     /// NVIDIA GPUs visible to this process.
     pub gpus: u32,
+    /// GPUs with a driver for Vulkan or Metal; `None` where nobody asked.
+    pub wgpu: Option<u32>,
 }
 
 /// Why no slots could be made.
@@ -38,11 +43,20 @@ pub enum SlotsError {
 }
 
 impl Machine {
-    /// Looks at this machine.
-    pub fn detect() -> Self {
+    /// Looks at this machine, as far as the names of devices ask for it.
+    pub fn detect(select: &[String]) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
-        Machine { cores, gpus: visible_gpus() }
+        let asked = cfg!(feature = "wgpu") && select.iter().any(|name| name.starts_with("wgpu:"));
+        let wgpu = if asked { wgpu_devices().ok().and_then(|found| u32::try_from(found.len()).ok()) } else { None };
+        Machine { cores, gpus: visible_gpus(), wgpu }
     }
+}
+
+/// The names of GPUs with a driver for Vulkan or Metal, and what they are. A process of its own asks their drivers, so that none of them
+/// harms this one.
+pub fn wgpu_devices() -> Result<Vec<(String, String)>, errand::ErrandError> {
+    let answer = errand::run(&own_program(), Job::Devices, &mut |_| {})?;
+    Ok(answer.and_then(|body| serde_json::from_value(body).ok()).unwrap_or_default())
 }
 
 /// What there is to say before trials begin on GPUs: who else is there, and who lets in one process only.
@@ -110,7 +124,7 @@ pub fn slots(spec: &DevicesSpec, program: &Program, machine: &Machine) -> Result
         _ if spec.packed => 1,
         (Some(count), _) => count.max(1),
         (None, Device::Cpu | Device::Ndarray) => (machine.cores / spec.cpu_threads.max(1)).max(1),
-        (None, Device::Cuda(_) | Device::Sim(_)) => 1,
+        (None, Device::Cuda(_) | Device::Wgpu(_) | Device::Sim(_)) => 1,
     };
     let rounds = devices.iter().map(per_device).max().unwrap_or(0);
     let places = (0..rounds).flat_map(|round| devices.iter().filter(move |device| round < per_device(device)));
@@ -138,7 +152,9 @@ fn expand(name: &str, program: &Program, machine: &Machine) -> Result<Vec<Device
     match &device {
         Device::Cuda(_) if !has_cuda => Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "cuda" }),
         Device::Ndarray if trains && !cfg!(feature = "ndarray") => Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "ndarray" }),
+        Device::Wgpu(_) if trains && !cfg!(feature = "wgpu") => Err(SlotsError::NotBuilt { name: name.to_owned(), feature: "wgpu" }),
         Device::Cuda(index) if *index >= machine.gpus => Err(absent(name, machine)),
+        Device::Wgpu(index) if machine.wgpu.is_some_and(|count| *index >= count) => Err(without_driver(name, machine.wgpu.unwrap_or(0))),
         _ => Ok(vec![device]),
     }
 }
@@ -148,6 +164,15 @@ fn absent(name: &str, machine: &Machine) -> SlotsError {
         0 => "no NVIDIA GPU is visible".to_owned(),
         1 => "the only GPU is cuda:0".to_owned(),
         count => format!("the GPUs are cuda:0 to cuda:{}", count - 1),
+    };
+    SlotsError::Absent { name: name.to_owned(), found }
+}
+
+fn without_driver(name: &str, count: u32) -> SlotsError {
+    let found = match count {
+        0 => "no GPU here has a driver for Vulkan or Metal".to_owned(),
+        1 => "the only GPU with a driver for Vulkan or Metal is wgpu:0".to_owned(),
+        count => format!("the GPUs with a driver for Vulkan or Metal are wgpu:0 to wgpu:{}", count - 1),
     };
     SlotsError::Absent { name: name.to_owned(), found }
 }
@@ -169,21 +194,21 @@ mod tests {
 
     #[test]
     fn devices_take_turns_so_that_the_first_trials_spread() {
-        let machine = Machine { cores: 2, gpus: 0 };
+        let machine = Machine { cores: 2, gpus: 0, wgpu: None };
         let spread = names(&["sim:0..2"], Some(2), &machine).unwrap();
         assert_eq!(spread, ["sim:0", "sim:1", "sim:2", "sim:0", "sim:1", "sim:2"]);
     }
 
     #[test]
     fn auto_takes_the_cores_without_a_gpu_and_the_gpus_with_one() {
-        assert_eq!(names(&["auto"], None, &Machine { cores: 3, gpus: 0 }).unwrap(), ["cpu", "cpu", "cpu"]);
-        assert_eq!(names(&["auto"], None, &Machine { cores: 3, gpus: 2 }).unwrap(), ["cuda:0", "cuda:1"]);
+        assert_eq!(names(&["auto"], None, &Machine { cores: 3, gpus: 0, wgpu: None }).unwrap(), ["cpu", "cpu", "cpu"]);
+        assert_eq!(names(&["auto"], None, &Machine { cores: 3, gpus: 2, wgpu: None }).unwrap(), ["cuda:0", "cuda:1"]);
     }
 
     #[test]
     fn a_device_that_shares_itself_out_begins_with_one_trial() {
         let spec = DevicesSpec { packed: true, ..DevicesSpec::default() };
-        assert_eq!(slots(&spec, &Program::Inline, &Machine { cores: 8, gpus: 0 }).unwrap().len(), 1);
+        assert_eq!(slots(&spec, &Program::Inline, &Machine { cores: 8, gpus: 0, wgpu: None }).unwrap().len(), 1);
     }
 
     #[test]
@@ -206,15 +231,15 @@ mod tests {
 
     #[test]
     fn a_processor_and_gpus_take_turns_in_one_study() {
-        let both = names(&["cpu", "cuda:*"], Some(2), &Machine { cores: 8, gpus: 2 }).unwrap();
+        let both = names(&["cpu", "cuda:*"], Some(2), &Machine { cores: 8, gpus: 2, wgpu: None }).unwrap();
         assert_eq!(both, ["cpu", "cuda:0", "cuda:1", "cpu", "cuda:0", "cuda:1"]);
-        let unsaid = names(&["cuda:0", "cpu"], None, &Machine { cores: 3, gpus: 1 }).unwrap();
+        let unsaid = names(&["cuda:0", "cpu"], None, &Machine { cores: 3, gpus: 1, wgpu: None }).unwrap();
         assert_eq!(unsaid, ["cuda:0", "cpu", "cpu", "cpu"]);
     }
 
     #[test]
     fn an_absent_gpu_says_what_there_is() {
-        let error = names(&["cuda:4"], None, &Machine { cores: 2, gpus: 2 }).unwrap_err();
+        let error = names(&["cuda:4"], None, &Machine { cores: 2, gpus: 2, wgpu: None }).unwrap_err();
         assert_eq!(error.to_string(), "`cuda:4` is not on this machine: the GPUs are cuda:0 to cuda:1; `hpsearch devices` lists what is");
     }
 }

@@ -14,6 +14,7 @@ use super::adapters::Adapters;
 use super::durable::{Draft, Existing};
 use super::optimiser::Optimiser;
 use super::parameters::{Parameters, Values};
+use super::precision::Scaling;
 use super::schedule::Plateau;
 use super::task::{Model, read_model};
 use super::tensor_file::{self, TensorFile, singles};
@@ -59,6 +60,9 @@ pub(super) struct State {
     /// What early stopping remembers.
     #[serde(default)]
     pub(super) patience: Patience,
+    /// The scale of losses with `fp16`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) scaling: Option<Scaling>,
     pub(super) log_history: Vec<BTreeMap<String, Value>>,
 }
 
@@ -127,6 +131,7 @@ impl Default for State {
             since_log: Mean::default(),
             plateau: Plateau::default(),
             patience: Patience::default(),
+            scaling: None,
             log_history: Vec::new(),
         }
     }

@@ -87,13 +87,13 @@ impl Decoder {
     /// The cross-entropy of the tokens `told` after each of `tokens`, summed and times `share`: `[1]`.
     #[cfg(test)]
     pub(super) fn loss(&self, pass: &Pass, tokens: &[u32], told: Vec<u32>, length: usize, smoothing: f64, share: f64) -> Tensor<1> {
-        table_cross_entropy(self.read(pass, tokens, length), self.table(pass), told.into(), smoothing, share)
+        table_cross_entropy(pass, self.read(pass, tokens, length), self.table(pass), told.into(), smoothing, share)
     }
 
     /// The same from what the last layer made.
     pub(super) fn finish(&self, pass: &Pass, x: Rows, told: Vec<u32>, smoothing: f64, share: f64) -> Tensor<1> {
         pass.enter(Depth::Top);
-        table_cross_entropy(self.norm.forward(pass, x), self.table(pass), told.into(), smoothing, share)
+        table_cross_entropy(pass, self.norm.forward(pass, x), self.table(pass), told.into(), smoothing, share)
     }
 
     /// What the tokens say of those after them, `[tokens, width]`.

@@ -1,6 +1,6 @@
 //! The loss of some examples and its gradients, in one graph or layer by layer.
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, FloatDType, Tensor};
 
 use super::TrainerError;
 use super::features::Features;
@@ -23,10 +23,22 @@ pub(super) struct Descent<'a> {
     pub(super) features: Option<&'a Features>,
     /// Whether what happens within layers is computed again for the gradient instead of being kept.
     pub(super) recompute: bool,
+    /// What products are made of, where that is no single floats.
+    pub(super) precision: Option<FloatDType>,
+    /// What the loss and its gradients are multiplied with.
+    pub(super) scale: f64,
 }
 
 impl Descent<'_> {
-    /// The part of a step's loss and of its gradients that some examples contribute.
+    fn pass<'b>(&'b self, values: &'b Values, device: &'b Device, dropout: DropoutKey) -> Pass<'b> {
+        Pass::training(values, device, dropout).tuned(self.tuning).in_precision(self.precision)
+    }
+
+    fn scaled(&self, loss: Tensor<1>) -> Tensor<1> {
+        if self.scale == 1.0 { loss } else { loss * self.scale }
+    }
+
+    /// The part of a step's loss and of its gradients that some examples contribute, both times `scale`.
     pub(super) fn gradients(&self, values: &Values, part: &Part<'_>, dropout: DropoutKey) -> Result<(Tensor<1>, Gradients), TrainerError> {
         let data = profile::phase("data");
         let reading = self.model.reading(part);
@@ -36,7 +48,7 @@ impl Descent<'_> {
         }
         let forward = profile::phase("forward");
         let (leaves, aside) = (values.leaves(self.model.parameters()), Aside::default());
-        let pass = Pass::training(&leaves, self.tracked, dropout).tuned(self.tuning).leaving(&aside);
+        let pass = self.pass(&leaves, self.tracked, dropout).leaving(&aside);
         let (x, first) = match self.features {
             Some(features) => (features.of(part.chosen, self.device).autodiff(), self.tuning.frozen_layers),
             None => {
@@ -49,7 +61,7 @@ impl Descent<'_> {
             self.model.layer(&pass, number, x, &reading)
         });
         let head = profile::layer(|| "head and loss".to_owned());
-        let loss = self.model.finish(&pass, x, &reading, part);
+        let loss = self.scaled(self.model.finish(&pass, x, &reading, part));
         drop(head);
         drop(forward);
         let _span = profile::phase("backward");
@@ -69,7 +81,7 @@ impl Descent<'_> {
     ) -> Result<(Tensor<1>, Gradients), TrainerError> {
         let _span = profile::phase("forward and backward");
         let (layers, frozen) = (self.model.layers(), self.tuning.frozen_layers);
-        let up = Pass::training(values, self.device, dropout).tuned(self.tuning);
+        let up = self.pass(values, self.device, dropout);
         let (mut x, first) = match self.features {
             Some(features) => (features.of(part.chosen, self.device), frozen),
             None => (self.model.begin(&up, reading), 0),
@@ -83,7 +95,7 @@ impl Descent<'_> {
         }
         let top = self.segment(values, dropout, up.sites(), &|pass| {
             let leaf = x.clone().autodiff().require_grad();
-            (self.model.finish(pass, leaf.clone(), reading, part), Some(leaf))
+            (self.scaled(self.model.finish(pass, leaf.clone(), reading, part)), Some(leaf))
         })?;
         drop(x);
         let (loss, mut sum, mut gradient) = (top.output, top.gradients, top.read);
@@ -112,7 +124,7 @@ impl Descent<'_> {
         build: &dyn Fn(&Pass) -> (Tensor<1>, Option<Rows>),
     ) -> Result<Segment, TrainerError> {
         let (leaves, aside) = (values.leaves(self.model.parameters()), Aside::default());
-        let pass = Pass::training(&leaves, self.tracked, dropout).tuned(self.tuning).leaving(&aside).at_site(site);
+        let pass = self.pass(&leaves, self.tracked, dropout).leaving(&aside).at_site(site);
         let (output, leaf) = build(&pass);
         let (gradients, read) = Gradients::with_read(&output, &leaves, leaf.as_ref(), &aside, self.device)?;
         Ok(Segment { output: output.inner(), gradients, read })

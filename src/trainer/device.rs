@@ -31,6 +31,18 @@ pub fn available_devices() -> Vec<String> {
     BACKENDS.iter().flat_map(names).collect()
 }
 
+/// GPUs that only their drivers for Vulkan or Metal know of: the names of devices, and what they are.
+#[must_use]
+pub fn further_devices() -> Vec<(String, String)> {
+    #[cfg(feature = "wgpu")]
+    {
+        let what = |device: &Device| device.identity().map_or_else(|| "a GPU".to_owned(), |identity| identity.name);
+        (0..wgpu_count()).filter_map(|index| Some((format!("wgpu:{index}"), what(&wgpu(index)?)))).collect()
+    }
+    #[cfg(not(feature = "wgpu"))]
+    Vec::new()
+}
+
 /// Whether `name` is a device that can be used here.
 ///
 /// # Errors

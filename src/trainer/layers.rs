@@ -8,7 +8,7 @@ mod attention;
 use std::cell::Cell;
 use std::sync::Arc;
 
-use burn::tensor::{Device, Int, Tensor, TensorData, activation, module};
+use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData, activation, module};
 
 use super::adapters::Adapters;
 use super::dice::key;
@@ -36,6 +36,8 @@ pub(super) struct Pass<'a> {
     frozen_layers: usize,
     silent: Cell<bool>,
     adapters: Option<&'a Adapters>,
+    /// What products are made of, where that is no single floats.
+    precision: Option<FloatDType>,
 }
 
 /// What the masks of one forward pass are functions of, besides their site.
@@ -49,7 +51,8 @@ pub(super) struct DropoutKey {
 impl<'a> Pass<'a> {
     /// A pass without dropout.
     pub(super) fn inference(values: &'a Values, device: &'a Device) -> Self {
-        Self { values, device, dropout: None, sites: Cell::new(0), aside: None, frozen_layers: 0, silent: Cell::new(false), adapters: None }
+        let (sites, silent) = (Cell::new(0), Cell::new(false));
+        Self { values, device, dropout: None, sites, aside: None, frozen_layers: 0, silent, adapters: None, precision: None }
     }
 
     /// A pass with dropout; `device` is the one with autodiff.
@@ -60,6 +63,25 @@ impl<'a> Pass<'a> {
     /// The same pass of a model that is tuned so: with its adapters, and without dropout in the first layers that are frozen.
     pub(super) fn tuned(self, tuning: &'a Tuning) -> Self {
         Self { frozen_layers: tuning.frozen_layers, adapters: tuning.adapters.as_ref(), ..self }
+    }
+
+    /// The same pass, whose products are made of such numbers: as PyTorch's autocast has it, norms, softmax, losses and what layers add to are
+    /// single floats, and so are the values.
+    pub(super) fn in_precision(self, precision: Option<FloatDType>) -> Self {
+        Self { precision, ..self }
+    }
+
+    /// An operation with products in it, fused where that is known: with single floats.
+    fn fused<const N: usize, O: fused::Operation<N>>(&self, operation: O, inputs: [&Tensor<2>; N], shape: [usize; 2]) -> Option<Tensor<2>> {
+        if self.precision.is_some() { None } else { fused::apply(operation, inputs, shape) }
+    }
+
+    /// Numbers as products have them.
+    fn narrow<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        match self.precision {
+            Some(precision) => x.cast(precision),
+            None => x,
+        }
     }
 
     /// The same pass, which meets site number `sites` of dropout next.
@@ -98,6 +120,11 @@ impl<'a> Pass<'a> {
     }
 }
 
+/// Numbers as single floats.
+fn wide<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    x.cast(FloatDType::F32)
+}
+
 /// `y = x W + b`, or `x W`.
 pub(super) struct Linear {
     weight: Slot,
@@ -126,7 +153,7 @@ impl Linear {
 
     /// `[rows, input]` to `[rows, output]`.
     pub(super) fn forward(&self, pass: &Pass, x: Rows) -> Rows {
-        self.map(pass, x, None)
+        wide(self.map(pass, x, None))
     }
 
     /// The map with a nonlinearity after it.
@@ -137,20 +164,21 @@ impl Linear {
     /// `residual` plus the map with dropout: the end of a block of a transformer.
     pub(super) fn residual(&self, pass: &Pass, residual: Rows, x: Rows, rate: f64) -> Rows {
         if pass.adapter(self).is_some() {
-            return residual + pass.dropout(self.map(pass, x, None), rate);
+            return residual + wide(pass.dropout(self.map(pass, x, None), rate));
         }
         let (weight, bias, mask) = (pass.values.get(self.weight), self.bias(pass), pass.mask(rate));
         let operation = fused::ResidualLinear { width: weight.dims()[1], dropout: mask };
-        fused::apply(operation, [&residual, &x, &weight, &bias], residual.dims()).unwrap_or_else(|| {
-            let mapped = module::linear(x, weight, Some(flat(bias)));
+        pass.fused(operation, [&residual, &x, &weight, &bias], residual.dims()).unwrap_or_else(|| {
+            let mapped = module::linear(pass.narrow(x), pass.narrow(weight), Some(flat(pass.narrow(bias))));
             residual
-                + match mask {
+                + wide(match mask {
                     Some(mask) => mask.applied(mapped, pass.device),
                     None => mapped,
-                }
+                })
         })
     }
 
+    /// The map as products leave it.
     fn map(&self, pass: &Pass, x: Rows, curve: Option<Curve>) -> Rows {
         if let Some(adapter) = pass.adapter(self) {
             let mapped = adapter.added(pass, self.plain(pass, x.clone(), None), x);
@@ -166,8 +194,8 @@ impl Linear {
     fn plain(&self, pass: &Pass, x: Rows, curve: Option<Curve>) -> Rows {
         let (weight, bias) = (pass.values.get(self.weight), self.bias(pass));
         let ([rows, _], [_, width]) = (x.dims(), weight.dims());
-        fused::apply(fused::Linear { width, curve }, [&x, &weight, &bias], [rows, width]).unwrap_or_else(|| {
-            let mapped = module::linear(x, weight, Some(flat(bias)));
+        pass.fused(fused::Linear { width, curve }, [&x, &weight, &bias], [rows, width]).unwrap_or_else(|| {
+            let mapped = module::linear(pass.narrow(x), pass.narrow(weight), Some(flat(pass.narrow(bias))));
             match curve {
                 Some(curve) => bent(curve, mapped),
                 None => mapped,
@@ -186,7 +214,7 @@ pub(super) fn feed_forward(pass: &Pass, [inner, outer]: [&Linear; 2], residual: 
     // The site of dropout is that of `residual`, whichever way is taken.
     let sites = pass.sites.get();
     let operation = fused::FeedForward { inner: inner.width, width: outer.width, curve: curve(kind), dropout: pass.mask(rate) };
-    fused::apply(operation, [&residual, &x, &w1, &b1, &w2, &b2], residual.dims()).unwrap_or_else(|| {
+    pass.fused(operation, [&residual, &x, &w1, &b1, &w2, &b2], residual.dims()).unwrap_or_else(|| {
         pass.sites.set(sites);
         let bent = inner.activated(pass, x, kind);
         outer.residual(pass, residual, bent, rate)
@@ -199,7 +227,8 @@ fn side_by_side(pass: &Pass, maps: [&Linear; 3], x: &Rows) -> Rows {
     let [b1, b2, b3] = maps.map(|map| map.bias(pass));
     let widths = [&w1, &w2, &w3].map(|weight| weight.dims()[1]);
     let shape = [x.dims()[0], widths.iter().sum()];
-    let all = fused::apply(fused::SideBySide { widths }, [x, &w1, &w2, &w3, &b1, &b2, &b3], shape)
+    let all = pass
+        .fused(fused::SideBySide { widths }, [x, &w1, &w2, &w3, &b1, &b2, &b3], shape)
         .unwrap_or_else(|| Tensor::cat(maps.map(|map| map.plain(pass, x.clone(), None)).to_vec(), 1));
     if maps.iter().all(|map| pass.adapter(map).is_none()) {
         return all;
@@ -229,10 +258,12 @@ impl Adapter {
     fn added(&self, pass: &Pass, mapped: Rows, x: Rows) -> Rows {
         let (down, up, x) = (pass.values.get(self.down), pass.values.get(self.up), pass.dropout(x, self.dropout));
         let ([rows, _], [_, rank]) = (x.dims(), down.dims());
-        let inner = fused::apply(fused::Linear { width: rank, curve: None }, [&x, &down], [rows, rank]).unwrap_or_else(|| x.matmul(down));
+        let narrow = |x| pass.narrow(x);
+        let inner = pass.fused(fused::Linear { width: rank, curve: None }, [&x, &down], [rows, rank]);
+        let inner = inner.unwrap_or_else(|| narrow(x).matmul(narrow(down)));
         let (inner, none, shape) = (inner * self.scale, Tensor::zeros([1, up.dims()[1]], pass.device), mapped.dims());
         let operation = fused::ResidualLinear { width: shape[1], dropout: None };
-        fused::apply(operation, [&mapped, &inner, &up, &none], shape).unwrap_or_else(|| mapped + inner.matmul(up))
+        pass.fused(operation, [&mapped, &inner, &up, &none], shape).unwrap_or_else(|| mapped + inner.matmul(narrow(up)))
     }
 }
 
@@ -345,7 +376,7 @@ pub(super) struct GatedFeed {
 impl GatedFeed {
     /// `residual` plus, with dropout of `rate`, what the part makes of `x [rows, width]`.
     pub(super) fn residual(&self, pass: &Pass, residual: Rows, x: Rows, rate: f64) -> Rows {
-        let (gate, beside) = (self.gate.forward(pass, x.clone()), self.beside.forward(pass, x));
+        let (gate, beside) = (self.gate.map(pass, x.clone(), None), self.beside.map(pass, x, None));
         let fused = if self.activation == Activation::Silu { fused::apply(fused::SwiGlu, [&gate, &beside], gate.dims()) } else { None };
         let inner = fused.unwrap_or_else(|| bent(curve(self.activation), gate) * beside);
         self.outer.residual(pass, residual, inner, rate)
@@ -363,7 +394,7 @@ pub(super) struct JointFeed {
 impl JointFeed {
     /// `residual` plus what the part makes of `x [rows, width]`.
     pub(super) fn residual(&self, pass: &Pass, residual: Rows, x: Rows) -> Rows {
-        let (both, curve) = (self.both.forward(pass, x), curve(self.activation));
+        let (both, curve) = (self.both.map(pass, x, None), curve(self.activation));
         let [rows, columns] = both.dims();
         let half = columns / 2;
         let inner = fused::apply(fused::GatedHalves { curve, columns }, [&both], [rows, half])
@@ -400,13 +431,13 @@ pub(super) fn weighted_cross_entropy(logits: Tensor<2>, targets: &[u32], weights
 }
 
 /// The same of logits `x table^T`, of `x [rows, width]` and `table [classes, width]`: they need not lie in memory together.
-pub(super) fn table_cross_entropy(x: Rows, table: Tensor<2>, targets: Arc<[u32]>, smoothing: f64, share: f64) -> Tensor<1> {
+pub(super) fn table_cross_entropy(pass: &Pass, x: Rows, table: Tensor<2>, targets: Arc<[u32]>, smoothing: f64, share: f64) -> Tensor<1> {
     #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
     let loss = fused::CrossEntropy { targets: targets.clone(), smoothing: smoothing as f32, share: share as f32 };
     let width = x.dims()[1];
-    match fused::apply(fused::TableCrossEntropy { loss, width }, [&x, &table], [1, 1]) {
+    match pass.fused(fused::TableCrossEntropy { loss, width }, [&x, &table], [1, 1]) {
         Some(loss) => loss.reshape([1]),
-        None => cross_entropy(x.matmul(table.transpose()), targets, smoothing, share),
+        None => cross_entropy(wide(pass.narrow(x).matmul(pass.narrow(table).transpose())), targets, smoothing, share),
     }
 }
 

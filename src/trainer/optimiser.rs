@@ -132,7 +132,7 @@ impl Rule {
         (Pace { rate, step }, decay, clip): (Pace, f64, &Clip),
     ) -> (Tensor<2>, Vec<Tensor<2>>) {
         let gradient = match clip {
-            Clip::By(factor) if *factor < 1.0 => gradient * *factor,
+            Clip::By(factor) if *factor != 1.0 => gradient * *factor,
             Clip::By(_) => gradient,
             Clip::OnDevice(factor) => gradient * factor.clone(),
         };

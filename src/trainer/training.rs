@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, FloatDType, Tensor};
 use serde_json::{Value, json};
 
 use super::checkpoint::{self, Contents, ModelFiles, Report, RunFiles, State, Told, VERSION};
@@ -16,6 +16,7 @@ use super::gradients::{Gradients, loss_and_norm_of};
 use super::layers::DropoutKey;
 use super::optimiser::{Clip, Optimiser, Pace, Place, clip_factor};
 use super::parameters::{Values, host};
+use super::precision::{self, Scaling};
 use super::profile;
 use super::schedule::RateCourse;
 use super::task::{Extent, Model, Part, same_shape, task};
@@ -74,6 +75,8 @@ pub(super) struct Run<'a> {
     tracked: Device,
     model: Box<dyn Model>,
     tuning: Tuning,
+    /// What products are made of, where that is no single floats.
+    precision: Option<FloatDType>,
     features: Option<Features>,
     values: Values,
     optimiser: Optimiser,
@@ -165,6 +168,8 @@ impl<'a> Run<'a> {
                 (values, files.state)
             }
         };
+        let precision = precision::of(arguments, job.device, &device)?;
+        let state = State { scaling: state.scaling.or(Scaling::begin(precision)), ..state };
         host.log(&format!(
             "{}, {examples} training examples, {} steps per epoch, {} in all; at step {}",
             summary(parameters),
@@ -184,6 +189,7 @@ impl<'a> Run<'a> {
             device,
             model,
             tuning,
+            precision,
             features: None,
             values,
             optimiser,
@@ -301,7 +307,9 @@ impl<'a> Run<'a> {
     /// The next optimiser step; the step and what was not finite, if something is known not to be.
     fn step(&mut self) -> Result<Option<(u64, String)>, TrainerError> {
         let step = self.state.global_step;
-        if let Some(stepped) = self.advance(step, self.rates.rate(step, &self.state.plateau))? {
+        // The learning rate waits for steps that are made, as transformers' does.
+        let made = step - self.state.scaling.map_or(0, |scaling| scaling.skipped);
+        if let Some(stepped) = self.advance(step, self.rates.rate(made, &self.state.plateau))? {
             return Ok(self.note(step, stepped));
         }
         let asked = self.unread.len() >= MOST_UNREAD || self.logs_now() || self.due().is_some() || self.state.global_step >= self.course.total;
@@ -340,15 +348,22 @@ impl<'a> Run<'a> {
             });
         }
         let (loss, gradients) = sum.expect("a step has at least one row");
-        let (stepped, clip) = if self.optimiser.place == Place::Device {
+        // Whether a step with a scaled loss is made at all depends on its gradients.
+        let (stepped, clip) = if self.optimiser.place == Place::Device && self.state.scaling.is_none() {
             let numbers = gradients.loss_and_squares(loss);
             let squares = numbers.clone().slice([1..numbers.dims()[0]]);
             self.unread.push(numbers);
             (None, Clip::on_device(squares, arguments.max_grad_norm))
         } else {
             let _span = profile::phase("gradient norm");
+            let scale = self.state.scaling.map_or(1.0, |scaling| scaling.scale);
             let (loss, norm) = gradients.loss_and_norm(loss)?;
+            let (loss, norm) = (loss / scale, norm / scale);
             if let Some(what) = not_finite(loss, norm) {
+                if loss.is_finite() && self.state.scaling.as_mut().is_some_and(Scaling::overflowed) {
+                    self.made(learning_rate, began);
+                    return Ok(Some(Stepped::Loss(loss)));
+                }
                 let place = match self.first_not_finite(&self.values)? {
                     Some(name) => format!("; the parameter `{name}` is not finite any more"),
                     None => gradients.first_not_finite(self.model.parameters())?.map_or(String::new(), |name| first_gradient(&name)),
@@ -356,19 +371,28 @@ impl<'a> Run<'a> {
                 return Ok(Some(Stepped::NotFinite(format!("{what}{place}"))));
             }
             self.gradient_norm = norm;
-            (Some(Stepped::Loss(loss)), Clip::By(clip_factor(norm, arguments.max_grad_norm)))
+            if let Some(scaling) = &mut self.state.scaling {
+                scaling.was_sound();
+            }
+            (Some(Stepped::Loss(loss)), Clip::By(clip_factor(norm, arguments.max_grad_norm) / scale))
         };
-        self.learning_rate = learning_rate;
         {
             let _span = profile::phase("optimiser");
-            let pace = Pace { rate: learning_rate, step: step + 1 };
+            let skipped = self.state.scaling.map_or(0, |scaling| scaling.skipped);
+            let pace = Pace { rate: learning_rate, step: step + 1 - skipped };
             self.optimiser.step(self.model.parameters(), &mut self.values, gradients, pace, &clip)?;
         }
+        self.made(learning_rate, began);
+        Ok(stepped)
+    }
+
+    /// Counts a step.
+    fn made(&mut self, learning_rate: f64, began: Instant) {
+        self.learning_rate = learning_rate;
         self.state.global_step += 1;
         self.state.epoch = self.course.epochs_done(self.state.global_step);
         self.busy.0 += began.elapsed();
         self.busy.1 += 1;
-        Ok(stepped)
     }
 
     /// Takes note of what a step came to; the step counted from 1 and what was not finite, if something was not.
@@ -415,6 +439,18 @@ impl<'a> Run<'a> {
         Ok(steps.collect())
     }
 
+    /// As if losses were scaled so by now.
+    #[cfg(test)]
+    pub(super) fn scale_losses_by(&mut self, scale: f64) {
+        self.state.scaling.as_mut().expect("with `fp16` losses are scaled").scale = scale;
+    }
+
+    /// All parameters' numbers.
+    #[cfg(test)]
+    pub(super) fn numbers(&self) -> Vec<Vec<f32>> {
+        self.values.0.iter().map(|value| host(value.clone()).unwrap()).collect()
+    }
+
     /// Computes what frozen first layers make of the rows, once for all steps.
     pub(super) fn keep_features(&mut self, host: &mut dyn Host) -> Result<(), TrainerError> {
         if self.job.arguments.cache_frozen_features {
@@ -435,6 +471,8 @@ impl<'a> Run<'a> {
             device: &self.device,
             features: self.features.as_ref(),
             recompute,
+            precision: self.precision,
+            scale: self.state.scaling.map_or(1.0, |scaling| scaling.scale),
         }
     }
 
@@ -476,7 +514,8 @@ impl<'a> Run<'a> {
             ("weight_norm", weight_norm),
             ("epoch", self.state.epoch),
         ];
-        self.remember(&entries.map(|(name, value)| (name.to_owned(), value)).into());
+        let scale = self.state.scaling.map(|scaling| ("loss_scale", scaling.scale));
+        self.remember(&entries.into_iter().chain(scale).map(|(name, value)| (name.to_owned(), value)).collect());
         Ok(())
     }
 

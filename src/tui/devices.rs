@@ -176,7 +176,7 @@ fn utilisation(device: &Device, machine: &Machine) -> Option<f64> {
     match device {
         Device::Cpu | Device::Ndarray => machine.processor.utilisation,
         Device::Cuda(_) => gpu(device, machine)?.utilisation,
-        Device::Sim(_) => None,
+        Device::Wgpu(_) | Device::Sim(_) => None,
     }
 }
 
@@ -265,6 +265,7 @@ fn title(load: &DeviceLoad, data: &DevicesData, room: usize, look: Look) -> Line
         (Device::Cpu, _) => format!("{}, {}", data.machine.processor.name, count(data.machine.processor.cores as u64, "core")),
         (_, Some(gpu)) => one_line(&gpu.name),
         (Device::Cuda(_), None) => "not seen by the driver now".to_owned(),
+        (Device::Wgpu(_), _) => "a GPU, through Vulkan or Metal".to_owned(),
         (Device::Ndarray, _) => "the processor, through a second backend".to_owned(),
         (Device::Sim(_), _) => "pretended".to_owned(),
     };

@@ -154,6 +154,7 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
             let done = trainer::generate(directory, prompt, &sampling, &device.to_string(), &mut hear).map_err(|error| chain(&error))?;
             answer(serde_json::json!({ "tokens": done.tokens, "unknown": done.unknown }))
         }
+        Job::Devices => answer(serde_json::json!(trainer::further_devices())),
         Job::Command(_) => Err("a command is not the trainer's job".to_owned()),
     }
 }

@@ -6,8 +6,9 @@
 A directory each: config.json, model.safetensors, and golden.json with a batch, its logits, its loss, the gradients of the
 loss (their norms, sums and first numbers, by the names of the tensors) and the losses of 20 steps of fine-tuning as
 transformers' Trainer makes them: AdamW, its rule of which parameters decay, a linear schedule, gradients clipped to a norm of
-1. Dropout is off. The weights are larger than fresh ones, so that every part of a model counts.
+1; and the same steps in mixed precision, by autocast, fp16 with a scaled loss. Dropout is off. The weights are larger than fresh ones, so that every part of a model counts.
 """
+import copy
 import json
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ except ImportError:
 
 torch.set_num_threads(1)
 STEPS, RATE, DECAY = 20, 5e-3, 0.1
+SHORT = {"bf16": torch.bfloat16, "fp16": torch.float16}
 SMALL = dict(vocab_size=40, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24)
 OFF = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 # [CLS] is 2, [SEP] is 3; texts of several lengths, so that there is padding.
@@ -94,22 +96,40 @@ def golden(model, batch, labels, shown):
         numbers = parameter.grad.flatten()
         gradients[name] = {"norm": numbers.norm().item(), "sum": numbers.sum().item(), "first": numbers[:4].tolist()}
     result = {"logits": output.logits.flatten().tolist(), "loss": output.loss.item(), "gradients": gradients}
+    batches = [shown(step) for step in range(STEPS)]
+    result["training"] = {"learning_rate": RATE, "weight_decay": DECAY, "batches": batches}
+    for name, kind in SHORT.items():
+        losses, skipped = train(copy.deepcopy(model), batch, labels, batches, kind)
+        result["training"] |= {f"losses_in_{name}": losses, f"skipped_in_{name}": skipped}
+    result["training"]["losses"], _ = train(model, batch, labels, batches)
+    return result
+
+
+def train(model, batch, labels, batches, kind=None):
+    """The losses of the steps that Trainer makes, and the steps that a scaled loss kept from being made; with a kind of short numbers
+    under autocast, as accelerate has it."""
     model.train()
     optimizer = trainer_optimizer(model)
     schedule = get_linear_schedule_with_warmup(optimizer, 0, STEPS)
-    losses = []
-    for step in range(STEPS):
-        chosen = shown(step)
+    scaler = torch.amp.GradScaler("cpu", enabled=kind == torch.float16)
+    losses, skipped = [], []
+    for step, chosen in enumerate(batches):
         optimizer.zero_grad()
         inputs = {key: value[chosen] for key, value in batch.items()}
-        loss = model(**inputs, labels=labels[chosen]).loss
+        with torch.autocast("cpu", dtype=kind, enabled=kind is not None):
+            loss = model(**inputs, labels=labels[chosen]).loss
         losses.append(loss.item())
-        loss.backward()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-    result["training"] = {"losses": losses, "learning_rate": RATE, "weight_decay": DECAY, "batches": [shown(step) for step in range(STEPS)]}
-    return result
+        scale = scaler.get_scale()
+        scaler.step(optimizer)
+        scaler.update()
+        if scaler.get_scale() < scale:
+            skipped.append(step)
+        else:
+            schedule.step()
+    return losses, skipped
 
 
 def write(directory, model, contents):

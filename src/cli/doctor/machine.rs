@@ -32,10 +32,15 @@ pub(super) fn findings(console: &Console) -> Vec<Finding> {
 }
 
 fn program() -> Finding {
-    let built: Vec<&str> = [("train", cfg!(feature = "train")), ("ndarray", cfg!(feature = "ndarray")), ("cuda", cfg!(feature = "cuda"))]
-        .into_iter()
-        .filter_map(|(feature, is_there)| is_there.then_some(feature))
-        .collect();
+    let built: Vec<&str> = [
+        ("train", cfg!(feature = "train")),
+        ("ndarray", cfg!(feature = "ndarray")),
+        ("cuda", cfg!(feature = "cuda")),
+        ("wgpu", cfg!(feature = "wgpu")),
+    ]
+    .into_iter()
+    .filter_map(|(feature, is_there)| is_there.then_some(feature))
+    .collect();
     let built = if built.is_empty() { "without the built-in trainer".to_owned() } else { format!("with {}", built.join(", ")) };
     let version = env!("CARGO_PKG_VERSION");
     let (system, processor) = (env::consts::OS, env::consts::ARCH);

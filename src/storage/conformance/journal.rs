@@ -104,7 +104,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
             random_trial(spec, *trials - 1, rng)
         }
         6..8 => {
-            let device = [Device::Cpu, Device::Cuda(3), Device::Ndarray, Device::Sim(1)][rng.random_range(0..4)].clone();
+            let device = [Device::Cpu, Device::Cuda(3), Device::Ndarray, Device::Sim(1), Device::Wgpu(2)][rng.random_range(0..5)].clone();
             let resume = rng.random_bool(0.5).then_some((step, path));
             Event::AttemptStarted {
                 trial,

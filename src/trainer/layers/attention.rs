@@ -7,7 +7,7 @@ use burn::tensor::{Device, Int, Tensor, activation};
 use super::super::batch::Layout;
 use super::super::fused::{self, Mask, Sight};
 use super::super::parameters::tensor;
-use super::{Linear, Pass, RmsNorm, Rows, side_by_side};
+use super::{Linear, Pass, RmsNorm, Rows, side_by_side, wide};
 
 /// Cosines and sines of the angles by which heads are turned at each token, `size / 2` of each: `[tokens, size]`.
 pub(in super::super) type Angles = Arc<[f32]>;
@@ -86,15 +86,15 @@ impl Attention {
     /// Each token's queries, keys and values side by side, `[tokens, (heads + 2 groups) size]`, the first two normalised and turned by its place.
     fn all(&self, pass: &Pass, x: &Rows, angles: Option<&Angles>) -> Rows {
         let all = match &self.inputs {
-            Inputs::Joint(map) => map.forward(pass, x.clone()),
+            Inputs::Joint(map) => map.map(pass, x.clone(), None),
             Inputs::Apart([query, key, value]) => side_by_side(pass, [query, key, value], x),
         };
         let all = match &self.norms {
-            Some(norms) => self.normalised(pass, all, norms),
+            Some(norms) => self.normalised(pass, wide(all), norms),
             None => all,
         };
         match angles {
-            Some(angles) => self.turned(pass, all, angles),
+            Some(angles) => self.turned(pass, wide(all), angles),
             None => all,
         }
     }
@@ -141,12 +141,13 @@ fn mix(pass: &Pass, all: Rows, layout: &Layout, heads: usize, groups: usize, sig
     let size = columns / (heads + 2 * groups);
     let Layout { lengths, length, .. } = layout;
     let operation = fused::Attention { lengths: Arc::clone(lengths), longest: *length, heads, groups, size, sight, dropout: mask };
-    fused::apply(operation, [&all], [tokens, heads * size]).unwrap_or_else(|| mix_padded(pass, &all, layout, [heads, groups, size], sight, mask))
+    pass.fused(operation, [&all], [tokens, heads * size]).unwrap_or_else(|| mix_padded(pass, &all, layout, [heads, groups, size], sight, mask))
 }
 
 /// The same by tensor operations, on texts padded to one length.
 fn mix_padded(pass: &Pass, all: &Rows, layout: &Layout, [heads, groups, size]: [usize; 3], sight: Sight, dropout: Option<Mask>) -> Rows {
     let (texts, length, padding) = (layout.lengths.len(), layout.length, layout.padding(pass.device));
+    let all = pass.narrow(all.clone());
     let part = |first: usize, count: usize| {
         let x = all.clone().narrow(1, first * size, count * size);
         let x = match padding {
@@ -156,7 +157,7 @@ fn mix_padded(pass: &Pass, all: &Rows, layout: &Layout, [heads, groups, size]: [
         split(x, texts, count)
     };
     let (query, key, value) = (part(0, heads), shared(part(heads, groups), heads), shared(part(heads + groups, groups), heads));
-    let scores = scores(query, key);
+    let scores = wide(scores(query, key));
     let scores = match padding {
         Some(padding) => scores + padding.mask.clone(),
         None => scores,
@@ -170,7 +171,7 @@ fn mix_padded(pass: &Pass, all: &Rows, layout: &Layout, [heads, groups, size]: [
         Some(mask) => mask.applied(shares, pass.device),
         None => shares,
     };
-    let mixed = shares.matmul(value).swap_dims(1, 2).reshape([texts * length, heads * size]);
+    let mixed = pass.narrow(shares).matmul(value).swap_dims(1, 2).reshape([texts * length, heads * size]);
     match padding {
         Some(padding) => mixed.select(0, padding.gather.clone()),
         None => mixed,
@@ -187,7 +188,8 @@ fn split(x: Rows, texts: usize, heads: usize) -> Tensor<4> {
 fn scores(query: Tensor<4>, key: Tensor<4>) -> Tensor<4> {
     #[expect(clippy::cast_precision_loss, reason = "a width")]
     let root = (query.dims()[3] as f64).sqrt();
-    query.matmul(key.swap_dims(2, 3)) / root
+    // Before the product, whose sums are as large as half floats get.
+    (query / root).matmul(key.swap_dims(2, 3))
 }
 
 /// What is added to the scores of the last `new` of `seen` tokens, so that each sees only what it shall: `[1, 1, new, seen]`, made by the

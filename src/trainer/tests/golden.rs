@@ -1,6 +1,6 @@
 //! Pretrained models against transformers: `golden/` holds tiny checkpoints and what it computes with them, made by `tests/peers/models_golden.py`.
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, FloatDType, Tensor};
 
 use super::super::durable::{Draft, Existing};
 use super::super::encoder::{Architecture, Encoder};
@@ -8,6 +8,7 @@ use super::super::gradients::Gradients;
 use super::super::layers::{DropoutKey, Pass};
 use super::super::optimiser::{Clip, Optimiser, Pace, Place, clip_factor};
 use super::super::parameters::{Parameters, Role, Values, host};
+use super::super::precision::Scaling;
 use super::super::prepared::{Description, FORMAT, TokenRows};
 use super::super::pretrained::trained_values;
 use super::super::schedule::{Plateau, RateCourse};
@@ -66,11 +67,16 @@ impl Golden {
 
     /// Loss and gradients of some rows.
     fn gradients(&self, values: &Values, chosen: &[usize]) -> (Tensor<1>, Values) {
+        self.scaled_gradients(values, chosen, None, 1.0)
+    }
+
+    /// The same in mixed precision, of a scaled loss.
+    fn scaled_gradients(&self, values: &Values, chosen: &[usize], precision: Option<FloatDType>, scale: f64) -> (Tensor<1>, Values) {
         let leaves = values.leaves(self.model.parameters());
         let device = self.device.clone().autodiff();
-        let pass = Pass::training(&leaves, &device, DropoutKey { seed: 1, step: 0, micro_batch: 0 });
+        let pass = Pass::training(&leaves, &device, DropoutKey { seed: 1, step: 0, micro_batch: 0 }).in_precision(precision);
         let part = Part { data: &self.data, chosen, step_examples: chosen.len(), weights: None, seed: 1, epoch: 0, smoothing: 0.0 };
-        let loss = self.model.loss(&pass, &part);
+        let loss = self.model.loss(&pass, &part) * scale;
         let mut gradients = loss.backward();
         let gradient = |leaf: &Tensor<2>| leaf.grad_remove(&mut gradients).unwrap_or_else(|| leaf.clone().inner().zeros_like());
         (loss.inner(), Values(leaves.0.iter().map(gradient).collect()))
@@ -187,6 +193,47 @@ fn fine_tuning_follows_transformers(golden: &Golden) {
     }
 }
 
+/// The same steps with products of short numbers, fp16 with a scaled loss, after PyTorch's autocast and GradScaler.
+fn mixed_precision_follows_transformers(golden: &Golden) {
+    for (kind, precision, tolerance) in [("bf16", FloatDType::BF16, 0.05), ("fp16", FloatDType::F16, 0.01)] {
+        if golden.device.supports_dtype(precision) {
+            follows_in(golden, kind, precision, tolerance);
+        }
+    }
+}
+
+/// Which gradients overflow is a matter of the order of operations: steps that theirs did not make are not made.
+
+fn follows_in(golden: &Golden, kind: &str, precision: FloatDType, tolerance: f64) {
+    let training = &golden.expected["training"];
+    let losses = numbers(&training[format!("losses_in_{kind}")]);
+    let skipped = numbers(&training[format!("skipped_in_{kind}")]);
+    let arguments = arguments(json!({
+        "learning_rate": training["learning_rate"], "weight_decay": training["weight_decay"], "max_steps": losses.len(), "warmup_steps": 0,
+    }));
+    let course = RateCourse::new(&arguments, losses.len() as u64);
+    let mut values = golden.values.clone();
+    let mut optimiser = Optimiser::new(&arguments, golden.model.parameters(), &golden.device, device::optimiser_place(&golden.place));
+    let mut scaling = Scaling::begin(Some(precision));
+    for (step, (batch, expected)) in (0_u32..).zip(training["batches"].as_array().unwrap().iter().zip(&losses)) {
+        let chosen: Vec<usize> = batch.as_array().unwrap().iter().map(|row| usize::try_from(row.as_u64().unwrap()).unwrap()).collect();
+        let scale = scaling.map_or(1.0, |scaling| scaling.scale);
+        let (loss, gradients) = golden.scaled_gradients(&values, &chosen, Some(precision), scale);
+        let gradients = Gradients::from(gradients);
+        let (loss, norm) = gradients.loss_and_norm(loss).unwrap();
+        close(&format!("{kind}, {step}"), loss / scale, *expected, tolerance);
+        if skipped.contains(&f64::from(step)) {
+            assert!(scaling.as_mut().unwrap().overflowed());
+            continue;
+        }
+        assert!(norm.is_finite(), "{kind}, {step}");
+        let made = u64::from(step) - scaling.map_or(0, |scaling| scaling.skipped);
+        let pace = Pace { rate: course.rate(made, &Plateau::default()), step: made + 1 };
+        let clip = Clip::By(clip_factor(norm / scale, 1.0) / scale);
+        optimiser.step(golden.model.parameters(), &mut values, gradients, pace, &clip).unwrap();
+    }
+}
+
 fn logits_are_transformers(golden: &Golden, name: &str) {
     let config = json_of(&golden_directory(name).join("config.json"));
     let architecture = Architecture::read(config.as_object().unwrap().clone()).unwrap();
@@ -210,6 +257,7 @@ macro_rules! classifiers {
                 logits_are_transformers(&golden, $name);
                 loss_and_gradients_are_transformers(&golden);
                 fine_tuning_follows_transformers(&golden);
+                mixed_precision_follows_transformers(&golden);
             });
         }
     )*};

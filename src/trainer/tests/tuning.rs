@@ -75,7 +75,8 @@ impl Tuned {
 
     fn gradients(&self, chosen: &[usize], recompute: bool) -> (f64, Gradients) {
         let tracked = self.device.clone().autodiff();
-        let descent = Descent { model: &*self.model, tuning: &self.tuning, tracked: &tracked, device: &self.device, features: None, recompute };
+        let (model, device, tuning) = (&*self.model, &self.device, &self.tuning);
+        let descent = Descent { model, tuning, tracked: &tracked, device, features: None, precision: None, scale: 1.0, recompute };
         let (seed, epoch, smoothing) = (1, 0, self.arguments.label_smoothing_factor);
         let weights = self.tuning.step_weight(&self.data, chosen.iter().copied());
         let part = Part { data: &self.data, chosen, step_examples: chosen.len(), weights, seed, epoch, smoothing };
