@@ -1,8 +1,9 @@
-//! Processor time of the built-in trainer's steps, and the memory they need: `step ARGUMENTS.json DATA [WARMUP [STEPS]]`.
+//! Processor time of the built-in trainer's steps, and the memory they need: `step ARGUMENTS.json DATA [WARMUP [STEPS [DEVICE]]]`.
 //!
 //! It runs the product: data are prepared and a model trained as in a study, with one thread. The clock is that of the process, read when
 //! steps are done, so that neither preparation nor the evaluation at the end counts. One JSON line is printed:
-//! `benches/peers/step.py` makes the data and compares with PyTorch.
+//! `benches/peers/step.py` makes the data and compares with PyTorch, `benches/gpu/steps.py` on a GPU: there the steps are as many as a
+//! multiple of the warm-up, since a device is only asked what came of them when they are logged. `KERNELS` names a directory for kernels.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -10,7 +11,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use hpsearch::arguments::{DataArguments, TrainerArguments};
-use hpsearch::trainer::{AlignedHeap, Clock, Host, HostError, HostVerdict, Job, Milestones, Objective, Start, prepare, train, tune_allocator};
+use hpsearch::trainer::{
+    AlignedHeap, Clock, Host, HostError, HostVerdict, Job, Milestones, Objective, Start, keep_kernels, prepare, train, tune_allocator,
+};
 use serde_json::{Value, json};
 
 /// That of the program.
@@ -24,6 +27,9 @@ struct Stopwatch {
     /// Processor time and wall time after the warm-up and after the last step.
     began: Option<(Duration, std::time::Instant)>,
     ended: Option<(Duration, Duration)>,
+    started: std::time::Instant,
+    /// What the warm-up took.
+    first: Duration,
     line: String,
 }
 
@@ -44,6 +50,7 @@ impl Host for Stopwatch {
 
     fn at(&mut self, step: u64, _: u64) {
         if step == self.warmup {
+            self.first = self.started.elapsed();
             self.began = Some((processor_time(), std::time::Instant::now()));
         }
         if step == self.last {
@@ -58,25 +65,38 @@ impl Host for Stopwatch {
 
 fn main() -> Result<(), Box<dyn Error>> {
     tune_allocator();
+    if let Some(directory) = std::env::var_os("KERNELS") {
+        keep_kernels(Path::new(&directory));
+    }
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let (Some(arguments), Some(data)) = (words.first(), words.get(1)) else {
-        println!("step ARGUMENTS.json DATA [WARMUP [STEPS]]; see benches/peers/step.py");
+        println!("step ARGUMENTS.json DATA [WARMUP [STEPS [DEVICE]]]; see benches/peers/step.py");
         return Ok(());
     };
     let number = |index: usize, default: u64| words.get(index).map_or(Ok(default), |word| word.parse());
     let (warmup, steps) = (number(2, 3)?, number(3, 10)?);
     let mut values: BTreeMap<String, Value> = serde_json::from_slice(&std::fs::read(arguments)?)?;
-    values.extend([("max_steps".to_owned(), json!(warmup + steps)), ("logging_steps".to_owned(), json!(warmup + steps))]);
+    let device = words.get(4).map_or("cpu", String::as_str);
+    let logging = if device == "cpu" { warmup + steps } else { warmup };
+    values.extend([("max_steps".to_owned(), json!(warmup + steps)), ("logging_steps".to_owned(), json!(logging))]);
     let arguments = TrainerArguments::resolve(&values).map_err(|problems| format!("{problems:?}"))?;
     let data = json!({"train": data, "validation_split": 0.02, "max_length": arguments.model.max_length.unwrap_or(128)});
     let data = DataArguments::resolve(&serde_json::from_value(data)?).map_err(|problems| format!("{problems:?}"))?;
     let room = std::env::temp_dir().join(format!("hpsearch-step-{}", std::process::id()));
     let data = prepare(arguments.task, &data, &arguments.tokenizer(), &room.join("cache"), &mut |_| {}, &|_, _, _| {})?;
-    let mut stopwatch = Stopwatch { warmup, last: warmup + steps, began: None, ended: None, line: String::new() };
+    let mut stopwatch = Stopwatch {
+        warmup,
+        last: warmup + steps,
+        began: None,
+        ended: None,
+        started: std::time::Instant::now(),
+        first: Duration::ZERO,
+        line: String::new(),
+    };
     let job = Job {
         arguments: &arguments,
         data: &data,
-        device: "cpu",
+        device,
         seed: 1,
         objective: Objective { metric: "eval_loss".to_owned(), maximize: false },
         clock: Clock::Step,
@@ -94,7 +114,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let per_step = |time: Duration| time.as_secs_f64() * 1e3 / steps as f64;
     println!(
         "{}",
-        json!({"cpu_ms": per_step(processor), "wall_ms": per_step(wall), "peak_mb": peak_memory()?, "peak_before_mb": before, "log": stopwatch.line})
+        json!({
+            "cpu_ms": per_step(processor), "wall_ms": per_step(wall), "first_s": stopwatch.first.as_secs_f64(), "peak_mb": peak_memory()?,
+            "peak_before_mb": before, "log": stopwatch.line,
+        })
     );
     std::fs::remove_dir_all(room)?;
     Ok(())

@@ -40,7 +40,7 @@ use super::profile;
 pub(super) use attention::{Attention, Sight};
 pub(super) use cross_entropy::{CrossEntropy, TableCrossEntropy, row_losses};
 pub(super) use curve::Curve;
-pub(super) use dropout::{Dropout, Mask};
+pub(super) use dropout::{Dropout, Mask, counted};
 pub(super) use feed_forward::FeedForward;
 pub(super) use gate::{GatedHalves, SwiGlu};
 pub(super) use layer_norm::LayerNorm;

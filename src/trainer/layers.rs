@@ -5,7 +5,8 @@
 
 mod attention;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData, activation, module};
@@ -38,6 +39,8 @@ pub(super) struct Pass<'a> {
     adapters: Option<&'a Adapters>,
     /// What products are made of, where that is no single floats.
     precision: Option<FloatDType>,
+    /// Ranges of numbers, by their lengths.
+    counts: RefCell<BTreeMap<usize, Tensor<1, Int>>>,
 }
 
 /// What the masks of one forward pass are functions of, besides their site.
@@ -51,8 +54,18 @@ pub(super) struct DropoutKey {
 impl<'a> Pass<'a> {
     /// A pass without dropout.
     pub(super) fn inference(values: &'a Values, device: &'a Device) -> Self {
-        let (sites, silent) = (Cell::new(0), Cell::new(false));
-        Self { values, device, dropout: None, sites, aside: None, frozen_layers: 0, silent, adapters: None, precision: None }
+        Self {
+            values,
+            device,
+            dropout: None,
+            sites: Cell::new(0),
+            aside: None,
+            frozen_layers: 0,
+            silent: Cell::new(false),
+            adapters: None,
+            precision: None,
+            counts: RefCell::default(),
+        }
     }
 
     /// A pass with dropout; `device` is the one with autodiff.
@@ -109,7 +122,20 @@ impl<'a> Pass<'a> {
     /// `x` with a share of `rate` of its elements set to 0 and the others scaled up.
     pub(super) fn dropout(&self, x: Rows, rate: f64) -> Rows {
         let Some(mask) = self.mask(rate) else { return x };
-        fused::apply(fused::Dropout { width: x.dims()[1], mask }, [&x], x.dims()).unwrap_or_else(|| mask.applied(x, self.device))
+        fused::apply(fused::Dropout { width: x.dims()[1], mask }, [&x], x.dims()).unwrap_or_else(|| self.masked(x, mask))
+    }
+
+    /// Dropout by tensor operations.
+    fn masked<const D: usize>(&self, x: Tensor<D>, mask: Mask) -> Tensor<D> {
+        let (shape, columns) = (x.dims(), x.dims()[D - 1]);
+        let rows = shape[..D - 1].iter().product();
+        let dropped = mask.dropped(self.counted(rows), self.counted(columns));
+        x.mask_fill(dropped.reshape(shape), 0.0) * mask.kept
+    }
+
+    /// The numbers below `many`; sites of dropout have few shapes.
+    fn counted(&self, many: usize) -> Tensor<1, Int> {
+        self.counts.borrow_mut().entry(many).or_insert_with(|| fused::counted(many, self.device)).clone()
     }
 
     /// What is dropped at the next site of dropout, if there is any.
@@ -172,7 +198,7 @@ impl Linear {
             let mapped = module::linear(pass.narrow(x), pass.narrow(weight), Some(flat(pass.narrow(bias))));
             residual
                 + wide(match mask {
-                    Some(mask) => mask.applied(mapped, pass.device),
+                    Some(mask) => pass.masked(mapped, mask),
                     None => mapped,
                 })
         })

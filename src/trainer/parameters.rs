@@ -272,7 +272,15 @@ pub(super) fn tensor<const D: usize>(numbers: Vec<f32>, shape: [usize; D], devic
     Tensor::from_data(TensorData::new(numbers, shape), device)
 }
 
-/// A tensor's numbers in row-major order.
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has asked a device for numbers.
+    pub(super) static READS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// A tensor's numbers in row-major order. A device that computes on its own is waited for.
 pub(super) fn host<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, TrainerError> {
+    #[cfg(test)]
+    READS.set(READS.get() + 1);
     tensor.try_into_vec_as::<f32>().map_err(|error| TrainerError::DeviceLost { message: error.to_string() })
 }

@@ -1,6 +1,6 @@
 //! Dropout by counters: which numbers are dropped is computed where it is needed, forward and backward, and stored nowhere.
 
-use burn::tensor::{Bool, DType, Device, Int, Tensor};
+use burn::tensor::{Bool, Device, Int, IntDType, Tensor};
 
 use super::lanes::{append, vectorised};
 use super::{Operation, Purpose, Slope};
@@ -17,7 +17,7 @@ pub(in crate::trainer) struct Mask {
     /// Draws below it are dropped.
     threshold: u32,
     /// What the others are multiplied with.
-    pub(super) kept: f32,
+    pub(in crate::trainer) kept: f32,
 }
 
 impl Mask {
@@ -42,19 +42,20 @@ impl Mask {
         (0..rows).flat_map(|row| (0..columns).map(move |column| self.row(row).factor(column))).collect()
     }
 
-    /// Which elements of so many rows are dropped, `[rows, columns]`, found by the device itself: the same ones as anywhere.
-    pub(in crate::trainer) fn dropped(self, rows: usize, columns: usize, device: &Device) -> Tensor<2, Bool> {
-        let count = |many: usize| Tensor::<1, Int>::arange(0..long(many), (device, DType::U32));
-        let keys = mixed(mixed(count(rows).bitwise_xor_scalar(self.low)).add_scalar(self.high)).reshape([rows, 1]);
-        mixed(count(columns).reshape([1, columns]).bitwise_xor(keys)).lower_elem(self.threshold)
+    /// Which elements are dropped, `[rows, columns]`, found by the device itself: the same ones as anywhere. `rows [rows]` and
+    /// `columns [columns]` count from 0, as 32 bits without a sign.
+    pub(in crate::trainer) fn dropped(self, rows: Tensor<1, Int>, columns: Tensor<1, Int>) -> Tensor<2, Bool> {
+        let [[all], [width]] = [rows.dims(), columns.dims()];
+        let keys = mixed(mixed(rows.bitwise_xor_scalar(self.low)).add_scalar(self.high)).reshape([all, 1]);
+        mixed(columns.reshape([1, width]).bitwise_xor(keys)).lower_elem(self.threshold)
     }
+}
 
-    /// `x` with what is dropped set to 0 and the rest scaled up, by tensor operations.
-    pub(in crate::trainer) fn applied<const D: usize>(self, x: Tensor<D>, device: &Device) -> Tensor<D> {
-        let (shape, columns) = (x.dims(), x.dims()[D - 1]);
-        let dropped = self.dropped(shape[..D - 1].iter().product(), columns, device);
-        x.mask_fill(dropped.reshape(shape), 0.0) * self.kept
-    }
+/// The numbers below `many`, `[many]`, as 32 bits without a sign.
+pub(in crate::trainer) fn counted(many: usize, device: &Device) -> Tensor<1, Int> {
+    let many = i64::try_from(many).expect("rows and columns are counted from a tensor's");
+    // Cast, for a device makes ranges by way of -1 (burn 0.22).
+    Tensor::<1, Int>::arange(0..many, device).cast(IntDType::U32)
 }
 
 /// [`mix`] of every number of a tensor.
@@ -62,10 +63,6 @@ fn mixed<const D: usize>(x: Tensor<D, Int>) -> Tensor<D, Int> {
     let x = x.clone().bitwise_xor(x.bitwise_right_shift_scalar(16_u32)).mul_scalar(0x7FEB_352D_u32);
     let x = x.clone().bitwise_xor(x.bitwise_right_shift_scalar(15_u32)).mul_scalar(0x846C_A68B_u32);
     x.clone().bitwise_xor(x.bitwise_right_shift_scalar(16_u32))
-}
-
-fn long(many: usize) -> i64 {
-    i64::try_from(many).expect("rows and columns are counted from a tensor's")
 }
 
 /// Which elements of a row are dropped.

@@ -168,7 +168,7 @@ fn mix_padded(pass: &Pass, all: &Rows, layout: &Layout, [heads, groups, size]: [
     };
     let shares = activation::softmax(scores, 3);
     let shares = match dropout {
-        Some(mask) => mask.applied(shares, pass.device),
+        Some(mask) => pass.masked(shares, mask),
         None => shares,
     };
     let mixed = pass.narrow(shares).matmul(value).swap_dims(1, 2).reshape([texts * length, heads * size]);

@@ -1,8 +1,7 @@
 //! The same training on every device: masks, losses and weights, with all that is random switched on.
 
-use burn::tensor::Tensor;
-
 use super::super::fused::Mask;
+use super::super::parameters::READS;
 use super::*;
 
 #[test]
@@ -11,9 +10,10 @@ fn a_device_drops_what_the_processor_drops() {
     each_device(|name| {
         let device = device::open(name).unwrap();
         for (rows, columns) in [(1, 1), (5, 13), (300, 64), (2, 1000)] {
-            let x = Tensor::<2>::ones([rows, columns], &device);
-            let made: Vec<f32> = mask.applied(x, &device).try_into_vec_as().unwrap();
-            assert_eq!(made, mask.numbers(rows, columns), "{name}, {rows} rows of {columns}");
+            let [all, wide] = [rows, columns].map(|many| fused::counted(many, &device));
+            let dropped: Vec<bool> = mask.dropped(all, wide).into_data().iter::<bool>().collect();
+            let expected: Vec<bool> = mask.numbers(rows, columns).iter().map(|factor| *factor == 0.0).collect();
+            assert_eq!(dropped, expected, "{name}, {rows} rows of {columns}");
         }
     });
 }
@@ -50,6 +50,22 @@ fn a_training_has_the_same_losses_everywhere() {
     are_alike(&reports(json!({"num_train_epochs": 3, "max_grad_norm": 0.5})));
     are_alike(&reports(json!({"optim": "sgd", "learning_rate": 0.1, "max_grad_norm": 0, "gradient_checkpointing": true})));
     are_alike(&reports(json!({"lora_r": 4, "logging_steps": 1})));
+}
+
+#[test]
+fn steps_do_not_wait_for_the_device() {
+    let reads = |steps: u32| {
+        let (fixture, arguments) = (Fixture::new(), arguments(json!({"max_steps": steps, "logging_steps": 1000, "eval_strategy": "no"})));
+        let job = Job { milestones: Milestones::default(), ..fixture.job(&arguments, fixture.path()) };
+        fused::leaving_out(|| {
+            READS.set(0);
+            train(&job, &mut Runner::default()).unwrap();
+            READS.get()
+        })
+    };
+    // What is read at the end, and what came of steps: of 32 at once.
+    let [few, more, many] = [8, 30, 8 + 32 * 3].map(reads);
+    assert_eq!((more - few, many - few), (0, 3));
 }
 
 #[test]
