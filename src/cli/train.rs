@@ -21,6 +21,7 @@ use crate::params::Params;
 use crate::reporters::wording::number;
 use crate::runner::errand::{self, Progress};
 use crate::runner::process::own_program;
+use crate::runner::slots::{Machine, slots};
 use crate::space::Space;
 use crate::study::{Program, StudySpec, ValueRule};
 use crate::time::Timestamp;
@@ -116,7 +117,7 @@ fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Fai
     Ok(recipe)
 }
 
-/// One configuration of a study: its first `[[enqueue]]`, or the middle of its space.
+/// One configuration of a study, on the first of its devices: its first `[[enqueue]]`, or the middle of its space.
 fn of_study(spec: &StudySpec) -> Result<Recipe, Failure> {
     if !matches!(spec.program, Program::Trainer { .. }) {
         return Err(Failure::usage("this study runs a command, not the built-in trainer").help("`hpsearch run` runs it"));
@@ -125,7 +126,12 @@ fn of_study(spec: &StudySpec) -> Result<Recipe, Failure> {
     let Ok(params) = spec.space.assemble(&given, |searched, _| Ok::<_, std::convert::Infallible>(searched.distribution.from_unit(0.5)));
     let mut view = crate::view::StudyView::new(spec);
     view.apply(Timestamp(0), &crate::event::Event::TrialCreated { trial: TrialNumber(0), params, origin: Origin::Enqueued(0) });
-    Ok(Recipe::of(spec, &view.trials.swap_remove(0), None, milestones(spec))?)
+    let places = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
+    let mut recipe = Recipe::of(spec, &view.trials.swap_remove(0), None, milestones(spec))?;
+    if let Some(first) = places.into_iter().next() {
+        recipe.device = first.device;
+    }
+    Ok(recipe)
 }
 
 fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Console) -> Result<Exit, Failure> {

@@ -16,6 +16,8 @@ mod controls;
 mod data_verbs;
 mod devices;
 mod doctor;
+#[cfg(feature = "nvml")]
+mod driver;
 mod engine;
 mod faults;
 mod footprints;

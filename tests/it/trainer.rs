@@ -257,6 +257,11 @@ fn a_training_can_be_tried_out_before_it_is_made() {
 fn one_configuration_of_a_study_file_can_be_trained_alone() {
     let directory = tempfile::tempdir().unwrap();
     small_study(directory.path(), "");
+    // The device is the study's, too.
+    if !cfg!(feature = "wgpu") {
+        let elsewhere = hpsearch(directory.path(), &["train", "small.toml", "-o", "model", "--set", "devices.use=[\"wgpu:0\"]"]);
+        assert!(!elsewhere.status.success() && String::from_utf8_lossy(&elsewhere.stderr).contains("`--features wgpu`"), "{elsewhere:?}");
+    }
     let trained = hpsearch(directory.path(), &["train", "small.toml", "-o", "model", "--set", "trainer.num_train_epochs=1"]);
     assert_done(&trained);
     let recipe = fs::read_to_string(directory.path().join("model/best.toml")).unwrap();
