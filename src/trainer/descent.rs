@@ -1,12 +1,14 @@
 //! The loss of some examples and its gradients, in one graph or layer by layer.
 
+use std::rc::Rc;
+
 use burn::tensor::{Device, FloatDType, Tensor};
 
 use super::TrainerError;
 use super::features::Features;
 use super::fused::Aside;
 use super::gradients::Gradients;
-use super::layers::{DropoutKey, Pass, Rows};
+use super::layers::{DropoutKey, Pass, Ranges, Rows};
 use super::parameters::{Depth, Values};
 use super::profile;
 use super::task::{Model, Part, Reading};
@@ -25,13 +27,15 @@ pub(super) struct Descent<'a> {
     pub(super) recompute: bool,
     /// What products are made of, where that is no single floats.
     pub(super) precision: Option<FloatDType>,
+    /// What devices count with.
+    pub(super) ranges: &'a Rc<Ranges>,
     /// What the loss and its gradients are multiplied with.
     pub(super) scale: f64,
 }
 
 impl Descent<'_> {
     fn pass<'b>(&'b self, values: &'b Values, device: &'b Device, dropout: DropoutKey) -> Pass<'b> {
-        Pass::training(values, device, dropout).tuned(self.tuning).in_precision(self.precision)
+        Pass::training(values, device, dropout).tuned(self.tuning).in_precision(self.precision).counting_with(self.ranges)
     }
 
     fn scaled(&self, loss: Tensor<1>) -> Tensor<1> {

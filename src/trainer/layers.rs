@@ -7,6 +7,7 @@ mod attention;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData, activation, module};
@@ -39,8 +40,20 @@ pub(super) struct Pass<'a> {
     adapters: Option<&'a Adapters>,
     /// What products are made of, where that is no single floats.
     precision: Option<FloatDType>,
-    /// Ranges of numbers, by their lengths.
-    counts: RefCell<BTreeMap<usize, Tensor<1, Int>>>,
+    ranges: Rc<Ranges>,
+}
+
+/// Numbers counted from 0, as devices count rows and columns with: of powers of two, made once for all steps.
+#[derive(Default)]
+pub(super) struct Ranges(RefCell<BTreeMap<usize, Tensor<1, Int>>>);
+
+impl Ranges {
+    /// The numbers below `many`, `[many]`.
+    fn below(&self, many: usize, device: &Device) -> Tensor<1, Int> {
+        let enough = many.next_power_of_two();
+        let range = self.0.borrow_mut().entry(enough).or_insert_with(|| fused::counted(enough, device)).clone();
+        if enough == many { range } else { range.narrow(0, 0, many) }
+    }
 }
 
 /// What the masks of one forward pass are functions of, besides their site.
@@ -64,7 +77,7 @@ impl<'a> Pass<'a> {
             silent: Cell::new(false),
             adapters: None,
             precision: None,
-            counts: RefCell::default(),
+            ranges: Rc::default(),
         }
     }
 
@@ -82,6 +95,11 @@ impl<'a> Pass<'a> {
     /// single floats, and so are the values.
     pub(super) fn in_precision(self, precision: Option<FloatDType>) -> Self {
         Self { precision, ..self }
+    }
+
+    /// The same pass, which counts with these numbers.
+    pub(super) fn counting_with(self, ranges: &Rc<Ranges>) -> Self {
+        Self { ranges: Rc::clone(ranges), ..self }
     }
 
     /// An operation with products in it, fused where that is known: with single floats.
@@ -129,13 +147,9 @@ impl<'a> Pass<'a> {
     fn masked<const D: usize>(&self, x: Tensor<D>, mask: Mask) -> Tensor<D> {
         let (shape, columns) = (x.dims(), x.dims()[D - 1]);
         let rows = shape[..D - 1].iter().product();
-        let dropped = mask.dropped(self.counted(rows), self.counted(columns));
+        let [rows, columns] = [rows, columns].map(|many| self.ranges.below(many, self.device));
+        let dropped = mask.dropped(rows, columns);
         x.mask_fill(dropped.reshape(shape), 0.0) * mask.kept
-    }
-
-    /// The numbers below `many`; sites of dropout have few shapes.
-    fn counted(&self, many: usize) -> Tensor<1, Int> {
-        self.counts.borrow_mut().entry(many).or_insert_with(|| fused::counted(many, self.device)).clone()
     }
 
     /// What is dropped at the next site of dropout, if there is any.

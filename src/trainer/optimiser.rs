@@ -61,12 +61,12 @@ impl Clip {
         })
     }
 
-    /// The factor of [`clip_factor`] for the norm of gradients whose `squares [gradients]` are sums of squares on a device.
+    /// The factor of [`clip_factor`] for gradients whose squares add up to `squares [1]` on a device.
     pub(super) fn on_device(squares: Tensor<1>, max_norm: f64) -> Self {
         if max_norm == 0.0 {
             return Self::By(1.0);
         }
-        let norm = squares.sum().sqrt().reshape([1, 1]);
+        let norm = squares.sqrt().reshape([1, 1]);
         Self::OnDevice(((norm + 1e-6).recip() * max_norm).clamp_max(1.0))
     }
 }

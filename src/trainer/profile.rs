@@ -44,6 +44,7 @@ pub fn profile(job: &Job<'_>, steps: u32, trace: &Path, host: &mut dyn Host) -> 
         Stepped::Loss(_) => Ok(()),
         Stepped::NotFinite(what) => Err(TrainerError::Arguments { message: format!("{what}: lower `learning_rate` for a profile") }),
     };
+    host.at(0, u64::from(steps));
     for number in 0..WARM_UP {
         step(&mut run, number)?;
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use burn::tensor::{Device, FloatDType, Tensor};
@@ -13,7 +14,7 @@ use super::descent::Descent;
 use super::evaluation::named;
 use super::features::{Features, Maker};
 use super::gradients::{Gradients, loss_and_norm_of};
-use super::layers::DropoutKey;
+use super::layers::{DropoutKey, Ranges};
 use super::optimiser::{Clip, Optimiser, Pace, Place, clip_factor};
 use super::parameters::{Values, host};
 use super::precision::{self, Scaling};
@@ -78,6 +79,7 @@ pub(super) struct Run<'a> {
     /// What products are made of, where that is no single floats.
     precision: Option<FloatDType>,
     features: Option<Features>,
+    ranges: Rc<Ranges>,
     values: Values,
     optimiser: Optimiser,
     state: State,
@@ -89,7 +91,7 @@ pub(super) struct Run<'a> {
     saved_step: Option<u64>,
     learning_rate: f64,
     gradient_norm: f64,
-    /// What the last steps came to, the loss and each gradient's sum of squares, where the device has not been asked yet: asking waits for it.
+    /// What the last steps came to, the loss and the gradients' sum of squares, where the device has not been asked yet: asking waits for it.
     unread: Vec<Tensor<1>>,
     /// Time spent in steps since the last report, and how many.
     busy: (Duration, u32),
@@ -109,10 +111,6 @@ const MOST_UNREAD: usize = 32;
 fn not_finite(loss: f64, norm: f64) -> Option<String> {
     let found = [("loss", loss), ("gradient norm", norm)].into_iter().find(|(_, value)| !value.is_finite());
     found.map(|(what, value)| format!("the {what} is {value}"))
-}
-
-fn first_gradient(name: &str) -> String {
-    format!("; the first gradient that is not finite is `{name}`'s")
 }
 
 impl<'a> Run<'a> {
@@ -191,6 +189,7 @@ impl<'a> Run<'a> {
             tuning,
             precision,
             features: None,
+            ranges: Rc::default(),
             values,
             optimiser,
             state,
@@ -351,9 +350,8 @@ impl<'a> Run<'a> {
         // Whether a step with a scaled loss is made at all depends on its gradients.
         let (stepped, clip) = if self.optimiser.place == Place::Device && self.state.scaling.is_none() {
             let numbers = gradients.loss_and_squares(loss);
-            let squares = numbers.clone().slice([1..numbers.dims()[0]]);
-            self.unread.push(numbers);
-            (None, Clip::on_device(squares, arguments.max_grad_norm))
+            self.unread.push(numbers.clone());
+            (None, Clip::on_device(numbers.slice([1..2]), arguments.max_grad_norm))
         } else {
             let _span = profile::phase("gradient norm");
             let scale = self.state.scaling.map_or(1.0, |scaling| scaling.scale);
@@ -366,7 +364,9 @@ impl<'a> Run<'a> {
                 }
                 let place = match self.first_not_finite(&self.values)? {
                     Some(name) => format!("; the parameter `{name}` is not finite any more"),
-                    None => gradients.first_not_finite(self.model.parameters())?.map_or(String::new(), |name| first_gradient(&name)),
+                    None => gradients
+                        .first_not_finite(self.model.parameters())?
+                        .map_or(String::new(), |name| format!("; the first gradient that is not finite is `{name}`'s")),
                 };
                 return Ok(Some(Stepped::NotFinite(format!("{what}{place}"))));
             }
@@ -414,21 +414,18 @@ impl<'a> Run<'a> {
 
     /// What the steps came to that have not been read yet, by their numbers: one read from the device for all.
     fn read(&mut self) -> Result<Vec<(u64, Stepped)>, TrainerError> {
-        let Some(first) = self.unread.first() else { return Ok(Vec::new()) };
-        let (width, began) = (first.dims()[0], Instant::now());
+        if self.unread.is_empty() {
+            return Ok(Vec::new());
+        }
+        let began = Instant::now();
         let before = self.state.global_step - self.unread.len() as u64;
         let numbers = host(Tensor::cat(std::mem::take(&mut self.unread), 0))?;
         self.busy.0 += began.elapsed();
-        let steps = (before..).zip(numbers.chunks(width)).map(|(step, numbers)| {
+        let steps = (before..).zip(numbers.chunks(2)).map(|(step, numbers)| {
             let (loss, norm) = loss_and_norm_of(numbers);
             let stepped = match not_finite(loss, norm) {
-                Some(what) => {
-                    let first = numbers[1..].iter().position(|squares| !squares.is_finite());
-                    let place = first.map_or(String::new(), |place| {
-                        first_gradient(&self.model.parameters().iter().nth(place).map_or_else(String::new, |one| one.name.clone()))
-                    });
-                    Stepped::NotFinite(format!("{what}{place}"))
-                }
+                // Whose fault it was, the device has overwritten since.
+                Some(what) => Stepped::NotFinite(what),
                 None => {
                     self.gradient_norm = norm;
                     Stepped::Loss(loss)
@@ -472,6 +469,7 @@ impl<'a> Run<'a> {
             features: self.features.as_ref(),
             recompute,
             precision: self.precision,
+            ranges: &self.ranges,
             scale: self.state.scaling.map_or(1.0, |scaling| scaling.scale),
         }
     }

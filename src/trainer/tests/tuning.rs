@@ -76,7 +76,8 @@ impl Tuned {
     fn gradients(&self, chosen: &[usize], recompute: bool) -> (f64, Gradients) {
         let tracked = self.device.clone().autodiff();
         let (model, device, tuning) = (&*self.model, &self.device, &self.tuning);
-        let descent = Descent { model, tuning, tracked: &tracked, device, features: None, precision: None, scale: 1.0, recompute };
+        let descent =
+            Descent { model, tuning, tracked: &tracked, device, features: None, precision: None, ranges: &Default::default(), scale: 1.0, recompute };
         let (seed, epoch, smoothing) = (1, 0, self.arguments.label_smoothing_factor);
         let weights = self.tuning.step_weight(&self.data, chosen.iter().copied());
         let part = Part { data: &self.data, chosen, step_examples: chosen.len(), weights, seed, epoch, smoothing };
