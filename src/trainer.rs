@@ -64,7 +64,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arguments::{RowsAtOnce, TrainerArguments};
 
-pub use device::{available_devices, check_device, further_devices, keep_kernels};
+pub use device::{available_devices, check_device, further_devices, keep_kernels, try_device};
 pub use error::{DataProblem, TrainerError};
 pub use evaluation::evaluate;
 pub use findings::{Finding, Severity};

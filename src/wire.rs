@@ -259,6 +259,11 @@ pub enum Job {
     },
     /// Ask drivers for Vulkan and Metal for their GPUs; the answer holds the names of devices and what they are.
     Devices,
+    /// Compute a little on a device: whether it works.
+    TryDevice {
+        /// Which.
+        device: Device,
+    },
     /// Run one attempt of a command.
     Command(CommandJob),
     /// Read, check and tokenise the data; the answer holds findings and the cache directory.

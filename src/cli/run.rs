@@ -22,7 +22,7 @@ use crate::reporters::wording::{count, extension, number, one_line};
 use crate::reporters::{Reporter, reporter};
 use crate::runner::process::{ProcessLauncher, own_program};
 use crate::runner::signals::SignalWatch;
-use crate::runner::slots::{Machine, remarks, slots};
+use crate::runner::slots::{Machine, remarks, slots, tried};
 use crate::runner::surroundings::look_around;
 use crate::runner::{self, Runner, RunnerError};
 use crate::storage::sqlite::{SqliteReader, SqliteStore};
@@ -97,6 +97,8 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     }
     let places = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
     remarks(&places).iter().for_each(|remark| console.say(remark));
+    let (places, troubles) = tried(places, &spec.devices, &spec.program)?;
+    troubles.iter().for_each(|trouble| console.say(&format!("warning: {trouble}")));
     let path = std::path::absolute(&console.store)?;
     let mut store = SqliteStore::open(&path)?;
     let known = store.study(&spec.name)?;

@@ -1,5 +1,6 @@
 //! One job for a worker of its own: preparing data, evaluating, predicting, training a single model.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::ops::ControlFlow;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -84,6 +85,16 @@ pub fn run(program: &Path, job: Job, hear: &mut dyn FnMut(Progress)) -> Result<O
 
 /// The same, but when `hear` has heard enough the worker is dismissed, and there is no answer.
 pub fn run_while(program: &Path, job: Job, hear: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Option<serde_json::Value>, ErrandError> {
+    run_in(program, job, &BTreeMap::new(), hear)
+}
+
+/// The same with these variables in the worker's environment.
+pub fn run_in(
+    program: &Path,
+    job: Job,
+    environment: &BTreeMap<String, String>,
+    hear: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Option<serde_json::Value>, ErrandError> {
     let started = |source| ErrandError::Start { program: program.display().to_string(), source };
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).to_string();
     let mut command = Command::new(program);
@@ -91,6 +102,7 @@ pub fn run_while(program: &Path, job: Job, hear: &mut dyn FnMut(Progress) -> Con
         .arg0("hpsearch")
         .arg("worker")
         .env("RAYON_NUM_THREADS", threads)
+        .envs(environment)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -292,7 +292,7 @@ fn is_name(text: &str) -> bool {
 }
 
 /// The device's name inside a process that sees only that device.
-fn inside(device: &Device) -> Device {
+pub(super) fn inside(device: &Device) -> Device {
     match device {
         Device::Cuda(_) => Device::Cuda(0),
         other => other.clone(),
@@ -300,7 +300,7 @@ fn inside(device: &Device) -> Device {
 }
 
 /// What a process on this slot needs in its environment before it starts.
-fn slot_environment(slot: &Slot, threads: u32) -> BTreeMap<String, String> {
+pub(super) fn slot_environment(slot: &Slot, threads: u32) -> BTreeMap<String, String> {
     let threads = threads.to_string();
     let names = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"];
     let mut environment: BTreeMap<String, String> = names.into_iter().map(|name| (name.to_owned(), threads.clone())).collect();

@@ -1,7 +1,10 @@
 //! Where trials can run: the `[devices]` table against what this machine has.
 
+use std::ops::ControlFlow;
+
+use super::causes::advice;
 use super::errand;
-use super::process::own_program;
+use super::process::{inside, own_program, slot_environment};
 use crate::device::{Device, Slot};
 use crate::monitor::{Gpu, NoGpus, gibibytes, gpus};
 use crate::study::{DevicesSpec, Program};
@@ -32,6 +35,12 @@ pub enum SlotsError {
         /// What there is.
         found: String,
     },
+    /// GPUs on which the trainer cannot compute.
+    #[error("{why}")]
+    Unusable {
+        /// Which, and why.
+        why: String,
+    },
     /// A backend that is not in this binary.
     #[error("`{name}` needs an hpsearch built with `--features {feature}`; `hpsearch devices` lists what this one can use")]
     NotBuilt {
@@ -50,6 +59,52 @@ impl Machine {
         let wgpu = if asked { wgpu_devices().ok().and_then(|found| u32::try_from(found.len()).ok()) } else { None };
         Machine { cores, gpus: visible_gpus(), wgpu }
     }
+}
+
+/// Has a process of its own compute a little on each GPU that trials of the trainer are to use, before any trial is spent on it. GPUs that
+/// cannot be used are left out, and with `use = "auto"` the processor stands in for the last of them; what was done is told.
+///
+/// # Errors
+/// [`SlotsError::Unusable`]: no device of those that were asked for by name works.
+pub fn tried(places: Vec<Slot>, spec: &DevicesSpec, program: &Program) -> Result<(Vec<Slot>, Vec<String>), SlotsError> {
+    let mut gpus: Vec<&Device> =
+        places.iter().map(|slot| &slot.device).filter(|device| matches!(device, Device::Cuda(_) | Device::Wgpu(_))).collect();
+    gpus.sort();
+    gpus.dedup();
+    if !matches!(program, Program::Trainer { .. }) || gpus.is_empty() {
+        return Ok((places, Vec::new()));
+    }
+    let attempt = |device: &Device| {
+        let slot = Slot { index: 0, device: device.clone() };
+        let job = Job::TryDevice { device: inside(device) };
+        let done = errand::run_in(&own_program(), job, &slot_environment(&slot, spec.cpu_threads), &mut |_| ControlFlow::Continue(()));
+        Some((device.clone(), done.err()?.to_string()))
+    };
+    let silent = |device: &Device| Some((device.clone(), "asking it ended in a panic".to_owned()));
+    let troubles: Vec<(Device, String)> = std::thread::scope(|scope| {
+        let asked: Vec<_> = gpus.iter().map(|device| (*device, scope.spawn(|| attempt(device)))).collect();
+        asked.into_iter().filter_map(|(device, answer)| answer.join().unwrap_or_else(|_| silent(device))).collect()
+    });
+    without(places, spec, &troubles)
+}
+
+fn without(places: Vec<Slot>, spec: &DevicesSpec, troubles: &[(Device, String)]) -> Result<(Vec<Slot>, Vec<String>), SlotsError> {
+    let why = |(device, words): &(Device, String)| match advice(words) {
+        Some(advice) => format!("{device} cannot be used: {words}; {advice}"),
+        None => format!("{device} cannot be used: {words}"),
+    };
+    let devices = places.into_iter().map(|slot| slot.device).filter(|device| troubles.iter().all(|(other, _)| other != device));
+    let mut left: Vec<Slot> = devices.enumerate().map(|(index, device)| Slot { index, device }).collect();
+    let mut said: Vec<String> = troubles.iter().map(|trouble| format!("{}; it is left out", why(trouble))).collect();
+    if left.is_empty() {
+        if spec.select != ["auto"] {
+            return Err(SlotsError::Unusable { why: troubles.iter().map(why).collect::<Vec<_>>().join("\n") });
+        }
+        let machine = Machine::detect(&[]);
+        left = slots(&DevicesSpec { select: vec!["cpu".to_owned()], ..spec.clone() }, &Program::Inline, &machine)?;
+        said.push("no GPU works: trials run on the processor".to_owned());
+    }
+    Ok((left, said))
 }
 
 /// The names of GPUs with a driver for Vulkan or Metal, and what they are. A process of its own asks their drivers, so that none of them
@@ -190,6 +245,28 @@ mod tests {
             cpu_threads: 1,
         };
         slots(&spec, &Program::Inline, machine).map(|slots| slots.iter().map(|slot| slot.device.to_string()).collect())
+    }
+
+    #[test]
+    fn gpus_that_do_not_work_are_left_out_and_said() {
+        let machine = Machine { cores: 2, gpus: 2, wgpu: None };
+        let spec = |select: &[&str]| DevicesSpec { select: select.iter().map(|name| (*name).to_owned()).collect(), ..DevicesSpec::default() };
+        let lost = |index: u32, words: &str| (Device::Cuda(index), words.to_owned());
+        let of = |select: &[&str], troubles: &[(Device, String)]| {
+            let places = slots(&spec(select), &Program::Inline, &machine).unwrap();
+            without(places, &spec(select), troubles).map(|(places, said)| {
+                assert!(places.iter().enumerate().all(|(index, slot)| slot.index == index));
+                (places.iter().map(|slot| slot.device.to_string()).collect::<Vec<_>>(), said)
+            })
+        };
+        let (places, said) = of(&["cuda:*", "cpu"], &[lost(0, "CUDA_ERROR_NO_DEVICE")]).unwrap();
+        assert_eq!(places, ["cuda:1", "cpu", "cpu"]);
+        assert_eq!(said, ["cuda:0 cannot be used: CUDA_ERROR_NO_DEVICE; no GPU is visible to it: `hpsearch devices` says why; it is left out"]);
+        let both = [lost(0, "words"), lost(1, "others")];
+        assert_eq!(of(&["cuda:*"], &both).unwrap_err().to_string(), "cuda:0 cannot be used: words\ncuda:1 cannot be used: others");
+        let (places, said) = of(&["auto"], &both).unwrap();
+        assert!(!places.is_empty() && places.iter().all(|place| place == "cpu"), "{places:?}");
+        assert_eq!(said[2], "no GPU works: trials run on the processor");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Device names and what they stand for: one line per backend.
 
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 
 use super::TrainerError;
 use super::fused;
 use super::optimiser::Place;
+use super::parameters::host;
 
 /// A backend: the word devices begin with, whether this binary has it, and its devices.
 struct Backend {
@@ -51,6 +52,20 @@ pub fn check_device(name: &str) -> Result<(), TrainerError> {
     open(name).map(|_| ())
 }
 
+/// Computes a little on the device called `name`, so that what it lacks is said before a trial needs it.
+///
+/// # Errors
+/// As [`check_device`]; a device that fails, or computes what is wrong. Some fail by a panic, in threads of their own.
+pub fn try_device(name: &str) -> Result<(), TrainerError> {
+    let device = open(name)?;
+    let ones = || Tensor::<2>::ones([8, 8], &device);
+    let found = host(ones().matmul(ones()) * 0.5)?;
+    if found.iter().all(|number| *number == 4.0) {
+        return Ok(());
+    }
+    Err(TrainerError::DeviceLost { message: format!("`{name}` computes what is wrong: {:?} where 4 is expected", &found[..1]) })
+}
+
 /// The device called `name`, without autodiff. Never `Device::default()`: that is the GPU whenever its backend is compiled in.
 pub(super) fn open(name: &str) -> Result<Device, TrainerError> {
     let (word, index) = name.split_once(':').map_or((name, None), |(word, index)| (word, Some(index)));
@@ -66,7 +81,14 @@ pub(super) fn open(name: &str) -> Result<Device, TrainerError> {
         ("cuda" | "wgpu", Some(index)) => index.parse().ok(),
         (_, Some(_)) => None,
     };
-    let found = index.filter(|index| *index < (backend.count)()).and_then(backend.open);
+    let count = (backend.count)();
+    if (word, count) == ("cuda", 0) {
+        let message = format!(
+            "device `{name}`: CUDA finds no GPU here; NVIDIA's driver must be installed whole (libcuda, and in containers the capability `compute`)"
+        );
+        return Err(wrong(message));
+    }
+    let found = index.filter(|index| *index < count).and_then(backend.open);
     found.ok_or_else(|| wrong(format!("there is no device `{name}` on this machine: devices here are {}", available_devices().join(", "))))
 }
 
@@ -165,6 +187,7 @@ mod tests {
     #[test]
     fn unknown_and_missing_devices_are_named_with_what_there_is() {
         check_device("cpu").unwrap();
+        try_device("cpu").unwrap();
         assert!(check_device("tpu").unwrap_err().to_string().contains("devices here are cpu"));
         assert!(check_device("cpu:1").is_err());
         assert!(check_device("cuda:99").is_err());
