@@ -50,14 +50,14 @@ pub(super) enum Clip {
     /// A number.
     By(f64),
     /// One that the device knows, `[1, 1]`.
-    OnDevice(Tensor<2>),
+    OnDevice(Box<Tensor<2>>),
 }
 
 impl Clip {
     fn number(&self) -> Result<f64, TrainerError> {
         Ok(match self {
             Self::By(factor) => *factor,
-            Self::OnDevice(factor) => f64::from(host(factor.clone())?[0]),
+            Self::OnDevice(factor) => f64::from(host(*factor.clone())?[0]),
         })
     }
 
@@ -67,7 +67,7 @@ impl Clip {
             return Self::By(1.0);
         }
         let norm = squares.sqrt().reshape([1, 1]);
-        Self::OnDevice(((norm + 1e-6).recip() * max_norm).clamp_max(1.0))
+        Self::OnDevice(Box::new(((norm + 1e-6).recip() * max_norm).clamp_max(1.0)))
     }
 }
 
@@ -134,7 +134,7 @@ impl Rule {
         let gradient = match clip {
             Clip::By(factor) if *factor != 1.0 => gradient * *factor,
             Clip::By(_) => gradient,
-            Clip::OnDevice(factor) => gradient * factor.clone(),
+            Clip::OnDevice(factor) => gradient * *factor.clone(),
         };
         let mut moments = moments.into_iter();
         let mut moment = || moments.next().expect("a rule is given as many moments as it keeps");

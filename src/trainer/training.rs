@@ -351,7 +351,7 @@ impl<'a> Run<'a> {
         let (stepped, clip) = if self.optimiser.place == Place::Device && self.state.scaling.is_none() {
             let numbers = gradients.loss_and_squares(loss);
             self.unread.push(numbers.clone());
-            (None, Clip::on_device(numbers.slice([1..2]), arguments.max_grad_norm))
+            (None, Clip::on_device(numbers.narrow(0, 1, 1), arguments.max_grad_norm))
         } else {
             let _span = profile::phase("gradient norm");
             let scale = self.state.scaling.map_or(1.0, |scaling| scaling.scale);

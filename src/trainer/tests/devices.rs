@@ -18,8 +18,11 @@ fn a_device_drops_what_the_processor_drops() {
     });
 }
 
-/// What a training of the fixture's classifier reports on each device, and how its log ends.
-fn reports(values: Value) -> Vec<(String, Vec<(u64, BTreeMap<String, f64>)>, RunEnd)> {
+/// A device, what a training reported there, and how it ended.
+type Reported = (String, Vec<(u64, BTreeMap<String, f64>)>, RunEnd);
+
+/// A training of the fixture's classifier on each device.
+fn reports(values: Value) -> Vec<Reported> {
     let (fixture, arguments) = (Fixture::new(), arguments(values));
     let all = std::cell::RefCell::new(Vec::new());
     each_device(|name| {
@@ -31,7 +34,7 @@ fn reports(values: Value) -> Vec<(String, Vec<(u64, BTreeMap<String, f64>)>, Run
     all.into_inner()
 }
 
-fn are_alike(all: &[(String, Vec<(u64, BTreeMap<String, f64>)>, RunEnd)]) {
+fn are_alike(all: &[Reported]) {
     let (_, first, end) = &all[0];
     assert!(all.len() > 1 && first.len() > 1);
     for (name, reports, its_end) in &all[1..] {

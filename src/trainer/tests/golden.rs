@@ -185,7 +185,7 @@ fn fine_tuning_follows_transformers(golden: &Golden) {
             close(&format!("loss of step {step}"), loss, *expected, on(&golden.place, 1e-3));
             let pace = Pace { rate: course.rate(step, &Plateau::default()), step: step + 1 };
             let clip = match place {
-                Place::Device => Clip::on_device(squares.clone().slice([1..2]), 1.0),
+                Place::Device => Clip::on_device(squares.clone().narrow(0, 1, 1), 1.0),
                 Place::Own | Place::Host => Clip::By(clip_factor(norm, 1.0)),
             };
             optimiser.step(golden.model.parameters(), &mut values, gradients, pace, &clip).unwrap();
@@ -203,7 +203,6 @@ fn mixed_precision_follows_transformers(golden: &Golden) {
 }
 
 /// Which gradients overflow is a matter of the order of operations: steps that theirs did not make are not made.
-
 fn follows_in(golden: &Golden, kind: &str, precision: FloatDType, tolerance: f64) {
     let training = &golden.expected["training"];
     let losses = numbers(&training[format!("losses_in_{kind}")]);
