@@ -83,10 +83,8 @@ pub(super) fn open(name: &str) -> Result<Device, TrainerError> {
     };
     let count = (backend.count)();
     if (word, count) == ("cuda", 0) {
-        let message = format!(
-            "device `{name}`: CUDA finds no GPU here; NVIDIA's driver must be installed whole (libcuda, and in containers the capability `compute`)"
-        );
-        return Err(wrong(message));
+        let message = "CUDA finds no GPU here: NVIDIA's driver must be installed whole (libcuda; in containers the capability `compute`)";
+        return Err(wrong(message.to_owned()));
     }
     let found = index.filter(|index| *index < count).and_then(backend.open);
     found.ok_or_else(|| wrong(format!("there is no device `{name}` on this machine: devices here are {}", available_devices().join(", "))))
