@@ -195,7 +195,7 @@ pub struct Job<'a> {
     pub arguments: &'a TrainerArguments,
     /// What to train on.
     pub data: &'a PreparedData,
-    /// The device's name: `cpu`, `ndarray`, `cuda:0`.
+    /// The device's name: `cpu`, `ndarray`, `cuda:0`, `wgpu:0`.
     pub device: &'a str,
     /// Seed of initial parameters, order of rows and dropout.
     pub seed: u64,

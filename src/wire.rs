@@ -263,6 +263,8 @@ pub enum Job {
     TryDevice {
         /// Which.
         device: Device,
+        /// Trainer arguments, of which those about numbers count.
+        arguments: BTreeMap<String, serde_json::Value>,
     },
     /// Run one attempt of a command.
     Command(CommandJob),

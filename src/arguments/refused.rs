@@ -163,7 +163,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("half_precision_backend", "leave it out: `bf16` and `fp16` need no choice of a backend"),
     ("fp16_backend", "leave it out: `bf16` and `fp16` need no choice of a backend"),
     ("fp16_opt_level", "leave it out: `fp16` is what apex calls O1"),
-    ("tf32", "leave it out: write `bf16 = true` for products of shorter numbers"),
+    ("tf32", "leave it out: GPUs take the quickest kernel, with TF32 or without; `bf16 = true` makes products of shorter numbers"),
     ("optim_target_modules", "leave it out: it is of optimisers that are not built (GaLore, APOLLO); `lora_r` trains few numbers, too"),
     ("neftune_noise_alpha", "leave it out: `model.dropout` is the noise there is"),
     ("use_dora", "leave it out: adapters are LoRA's, with `use_rslora` if wanted"),

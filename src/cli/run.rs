@@ -13,9 +13,11 @@ use super::console::{Console, Talk, life, shown};
 use super::exit::{Exit, Failure};
 use super::export::{export_trial, test_winner};
 use super::request::post;
+use super::waiting::Waiting;
 use super::winner;
 use super::{DEFAULT_STORE, starter, warm_start};
 use crate::config::{self, ChangeClass, Look};
+use crate::device::Slot;
 use crate::engine::{Input, Outcome};
 use crate::event::Request;
 use crate::reporters::wording::{count, extension, number, one_line};
@@ -97,8 +99,6 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     }
     let places = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
     remarks(&places).iter().for_each(|remark| console.say(remark));
-    let (places, troubles) = tried(places, &spec.devices, &spec.program)?;
-    troubles.iter().for_each(|trouble| console.say(&format!("warning: {trouble}")));
     let path = std::path::absolute(&console.store)?;
     let mut store = SqliteStore::open(&path)?;
     let known = store.study(&spec.name)?;
@@ -133,6 +133,8 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         store.request(study.id, runner::now(), &Request::ResumeStudy)?;
     }
     let found = look_around(&spec, prepared.directory.as_deref());
+    // Where another process runs the study, that is told, and its trials are not disturbed.
+    let places = if store.summary(study.id)?.held.is_none() { working(places, &spec, console)? } else { places };
     let launcher = ProcessLauncher::new(own_program(), Arc::new(spec.clone()), path.clone());
     // Orphans of a supervisor that is killed become ours to kill, wherever they fled to.
     let _refused_by_old_kernels = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -147,6 +149,16 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         on_screen(store, &study, console, |store| Runner::start(store, &study, places, Box::new(launcher), &path)?.describe(found))?
     };
     conclude(&outcome, signal, &study, &file, arguments, console)
+}
+
+/// The places on devices that work.
+fn working(places: Vec<Slot>, spec: &StudySpec, console: &mut Console) -> Result<Vec<Slot>, Failure> {
+    let waiting = Waiting::start("trying the devices", console);
+    let found = tried(places, &spec.devices, &spec.program);
+    drop(waiting);
+    let (places, troubles) = found?;
+    troubles.iter().for_each(|trouble| console.say(&format!("warning: {trouble}")));
+    Ok(places)
 }
 
 fn tell_extension(known: &StoredStudy, set: &[String], console: &mut Console) {

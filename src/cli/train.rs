@@ -3,6 +3,7 @@
 mod probe;
 mod profile;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -20,8 +21,8 @@ use crate::metric::{Metrics, Score};
 use crate::params::Params;
 use crate::reporters::wording::number;
 use crate::runner::errand::{self, Progress};
-use crate::runner::process::own_program;
-use crate::runner::slots::{Machine, slots};
+use crate::runner::process::{gpu_environment, inside, own_program};
+use crate::runner::slots::{Machine, slots, tried};
 use crate::space::Space;
 use crate::study::{Program, StudySpec, ValueRule};
 use crate::time::Timestamp;
@@ -101,7 +102,7 @@ fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Fai
         if checked.warnings.iter().next().is_some() {
             console.say(checked.warnings.render(config::Look::of_stderr()).trim_end());
         }
-        return of_study(&checked.spec);
+        return of_study(&checked.spec, console);
     }
     if !arguments.set.is_empty() {
         return Err(Failure::usage("`--set` is for study files, and this is a best.toml").help("edit the file: all its arguments are there"));
@@ -118,7 +119,7 @@ fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Fai
 }
 
 /// One configuration of a study, on the first of its devices: its first `[[enqueue]]`, or the middle of its space.
-fn of_study(spec: &StudySpec) -> Result<Recipe, Failure> {
+fn of_study(spec: &StudySpec, console: &mut Console) -> Result<Recipe, Failure> {
     if !matches!(spec.program, Program::Trainer { .. }) {
         return Err(Failure::usage("this study runs a command, not the built-in trainer").help("`hpsearch run` runs it"));
     }
@@ -127,6 +128,8 @@ fn of_study(spec: &StudySpec) -> Result<Recipe, Failure> {
     let mut view = crate::view::StudyView::new(spec);
     view.apply(Timestamp(0), &crate::event::Event::TrialCreated { trial: TrialNumber(0), params, origin: Origin::Enqueued(0) });
     let places = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
+    let (places, troubles) = tried(places, &spec.devices, &spec.program)?;
+    troubles.iter().for_each(|trouble| console.say(&format!("warning: {trouble}")));
     let mut recipe = Recipe::of(spec, &view.trials.swap_remove(0), None, milestones(spec))?;
     if let Some(first) = places.into_iter().next() {
         recipe.device = first.device;
@@ -143,7 +146,8 @@ fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Consol
     let trained = halving(usual, &waiting, |rows_at_once| {
         let mut train = TrainJob { rows_at_once, reported: reports.last().map(|report: &Report| report.step), ..train.clone() };
         train.trial.resume.clone_from(&newest);
-        errand::run(&own_program(), Job::Train(train), &mut |progress| match progress {
+        let (train, environment) = alone(train);
+        errand::run_in(&own_program(), Job::Train(train), &environment, &mut |progress| match progress {
             Progress::Checkpoint { path, .. } => {
                 newest = Some(path.clone());
                 saved = Some(path);
@@ -190,6 +194,13 @@ fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Consol
     };
     console.say(&format!("{} {}{compared}; written to {}", recipe.metric, number(report.value), shown(target)));
     Ok(Exit::Done)
+}
+
+/// A training for a process that sees its device alone, and the environment that says so.
+fn alone(mut train: TrainJob) -> (TrainJob, BTreeMap<String, String>) {
+    let environment = gpu_environment(&train.trial.device);
+    train.trial.device = inside(&train.trial.device);
+    (train, environment)
 }
 
 fn job(recipe: &Recipe, scratch: &Path) -> TrainJob {

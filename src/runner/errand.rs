@@ -77,7 +77,17 @@ pub enum ErrandError {
 
 /// Has a fresh worker do `job`; `hear` is told what it says. The answer, for jobs that have one.
 pub fn run(program: &Path, job: Job, hear: &mut dyn FnMut(Progress)) -> Result<Option<serde_json::Value>, ErrandError> {
-    run_while(program, job, &mut |progress| {
+    run_in(program, job, &BTreeMap::new(), hear)
+}
+
+/// The same with these variables in the worker's environment.
+pub fn run_in(
+    program: &Path,
+    job: Job,
+    environment: &BTreeMap<String, String>,
+    hear: &mut dyn FnMut(Progress),
+) -> Result<Option<serde_json::Value>, ErrandError> {
+    employ(program, job, environment, &mut |progress| {
         hear(progress);
         ControlFlow::Continue(())
     })
@@ -85,11 +95,10 @@ pub fn run(program: &Path, job: Job, hear: &mut dyn FnMut(Progress)) -> Result<O
 
 /// The same, but when `hear` has heard enough the worker is dismissed, and there is no answer.
 pub fn run_while(program: &Path, job: Job, hear: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Option<serde_json::Value>, ErrandError> {
-    run_in(program, job, &BTreeMap::new(), hear)
+    employ(program, job, &BTreeMap::new(), hear)
 }
 
-/// The same with these variables in the worker's environment.
-pub fn run_in(
+fn employ(
     program: &Path,
     job: Job,
     environment: &BTreeMap<String, String>,

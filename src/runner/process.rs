@@ -292,7 +292,7 @@ fn is_name(text: &str) -> bool {
 }
 
 /// The device's name inside a process that sees only that device.
-pub(super) fn inside(device: &Device) -> Device {
+pub fn inside(device: &Device) -> Device {
     match device {
         Device::Cuda(_) => Device::Cuda(0),
         other => other.clone(),
@@ -305,18 +305,21 @@ pub(super) fn slot_environment(slot: &Slot, threads: u32) -> BTreeMap<String, St
     let names = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"];
     let mut environment: BTreeMap<String, String> = names.into_iter().map(|name| (name.to_owned(), threads.clone())).collect();
     environment.insert("PYTHONUNBUFFERED".to_owned(), "1".to_owned());
-    match slot.device {
+    environment.extend(gpu_environment(&slot.device));
+    environment
+}
+
+/// What says to a process which GPUs it sees: that of its device alone.
+pub fn gpu_environment(device: &Device) -> BTreeMap<String, String> {
+    let said: &[(&str, String)] = match device {
         Device::Cuda(index) => {
             let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-            environment.insert("CUDA_VISIBLE_DEVICES".to_owned(), physical_gpu(index, visible.as_deref()));
-            environment.insert("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned());
+            &[("CUDA_VISIBLE_DEVICES", physical_gpu(*index, visible.as_deref())), ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned())]
         }
-        Device::Cpu | Device::Ndarray => {
-            environment.insert("CUDA_VISIBLE_DEVICES".to_owned(), String::new());
-        }
-        Device::Wgpu(_) | Device::Sim(_) => {}
-    }
-    environment
+        Device::Cpu | Device::Ndarray => &[("CUDA_VISIBLE_DEVICES", String::new())],
+        Device::Wgpu(_) | Device::Sim(_) => &[],
+    };
+    said.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
 /// Our GPU `index` as the system knows it: CUDA_VISIBLE_DEVICES of this process may have renamed it.

@@ -1,9 +1,9 @@
 //! Where trials can run: the `[devices]` table against what this machine has.
 
-use std::ops::ControlFlow;
+use std::collections::BTreeMap;
 
 use super::causes::advice;
-use super::errand;
+use super::errand::{self, ErrandError};
 use super::process::{inside, own_program, slot_environment};
 use crate::device::{Device, Slot};
 use crate::monitor::{Gpu, NoGpus, gibibytes, gpus};
@@ -71,14 +71,20 @@ pub fn tried(places: Vec<Slot>, spec: &DevicesSpec, program: &Program) -> Result
         places.iter().map(|slot| &slot.device).filter(|device| matches!(device, Device::Cuda(_) | Device::Wgpu(_))).collect();
     gpus.sort();
     gpus.dedup();
-    if !matches!(program, Program::Trainer { .. }) || gpus.is_empty() {
+    let Program::Trainer { arguments, .. } = program else { return Ok((places, Vec::new())) };
+    if gpus.is_empty() {
         return Ok((places, Vec::new()));
     }
+    let short: BTreeMap<String, serde_json::Value> =
+        arguments.iter().filter(|(name, _)| ["bf16", "fp16"].contains(&name.as_str())).map(|(name, value)| (name.clone(), value.clone())).collect();
     let attempt = |device: &Device| {
         let slot = Slot { index: 0, device: device.clone() };
-        let job = Job::TryDevice { device: inside(device) };
-        let done = errand::run_in(&own_program(), job, &slot_environment(&slot, spec.cpu_threads), &mut |_| ControlFlow::Continue(()));
-        Some((device.clone(), done.err()?.to_string()))
+        let job = Job::TryDevice { device: inside(device), arguments: short.clone() };
+        match errand::run_in(&own_program(), job, &slot_environment(&slot, spec.cpu_threads), &mut |_| {}) {
+            Err(error @ ErrandError::Failed(_)) => Some((device.clone(), error.to_string())),
+            // What is full, or was killed, may work when trials begin.
+            Ok(_) | Err(_) => None,
+        }
     };
     let silent = |device: &Device| Some((device.clone(), "asking it ended in a panic".to_owned()));
     let troubles: Vec<(Device, String)> = std::thread::scope(|scope| {

@@ -6,6 +6,8 @@ use super::TrainerError;
 use super::fused;
 use super::optimiser::Place;
 use super::parameters::host;
+use super::precision;
+use crate::arguments::TrainerArguments;
 
 /// A backend: the word devices begin with, whether this binary has it, and its devices.
 struct Backend {
@@ -32,7 +34,7 @@ pub fn available_devices() -> Vec<String> {
     BACKENDS.iter().flat_map(names).collect()
 }
 
-/// GPUs that only their drivers for Vulkan or Metal know of: the names of devices, and what they are.
+/// GPUs as their drivers for Vulkan or Metal know them: the names of devices, and what they are.
 #[must_use]
 pub fn further_devices() -> Vec<(String, String)> {
     #[cfg(feature = "wgpu")]
@@ -55,9 +57,11 @@ pub fn check_device(name: &str) -> Result<(), TrainerError> {
 /// Computes a little on the device called `name`, so that what it lacks is said before a trial needs it.
 ///
 /// # Errors
-/// As [`check_device`]; a device that fails, or computes what is wrong. Some fail by a panic, in threads of their own.
-pub fn try_device(name: &str) -> Result<(), TrainerError> {
+/// As [`check_device`]; a device that fails, computes what is wrong, or does not have the numbers that `arguments` want. Some fail by a
+/// panic, in threads of their own.
+pub fn try_device(name: &str, arguments: &TrainerArguments) -> Result<(), TrainerError> {
     let device = open(name)?;
+    precision::of(arguments, name, &device)?;
     let ones = || Tensor::<2>::ones([8, 8], &device);
     let found = host(ones().matmul(ones()) * 0.5)?;
     if found.iter().all(|number| *number == 4.0) {
@@ -185,7 +189,7 @@ mod tests {
     #[test]
     fn unknown_and_missing_devices_are_named_with_what_there_is() {
         check_device("cpu").unwrap();
-        try_device("cpu").unwrap();
+        try_device("cpu", &TrainerArguments::resolve(&std::collections::BTreeMap::new()).unwrap()).unwrap();
         assert!(check_device("tpu").unwrap_err().to_string().contains("devices here are cpu"));
         assert!(check_device("cpu:1").is_err());
         assert!(check_device("cuda:99").is_err());

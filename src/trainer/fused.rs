@@ -128,10 +128,15 @@ thread_local! {
 /// What `work` makes of it by tensor operations alone, as on devices whose numbers are not in this process's memory.
 #[cfg(test)]
 pub(super) fn leaving_out<R>(work: impl FnOnce() -> R) -> R {
+    struct BackIn;
+    impl Drop for BackIn {
+        fn drop(&mut self) {
+            LEFT_OUT.set(false);
+        }
+    }
     LEFT_OUT.set(true);
-    let made = work();
-    LEFT_OUT.set(false);
-    made
+    let _back_in = BackIn;
+    work()
 }
 
 type Tracked = FloatTensor<Autodiff<Flex>>;

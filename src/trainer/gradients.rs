@@ -21,6 +21,9 @@ pub(super) enum Gradient {
 #[derive(Debug, Clone)]
 pub(super) struct Gradients(pub(super) Vec<Gradient>);
 
+/// Most numbers that are joined on a device: 64 MiB.
+const JOINED: usize = 1 << 24;
+
 impl From<Values> for Gradients {
     fn from(values: Values) -> Self {
         Self(values.0.into_iter().map(Gradient::Whole).collect())
@@ -83,13 +86,29 @@ impl Gradients {
         Ok(loss_and_norm_of(&host(self.loss_and_squares(loss))?))
     }
 
-    /// The loss, and the sum of squares of all gradients, `[2]`: nothing is read from the device, which joins them since it adds up one long
-    /// row in fewer turns than many tensors.
+    /// The loss, and the sum of squares of all gradients, `[2]`: nothing is read from the device. Small tensors are joined, since one long row
+    /// is added up in fewer turns than many tensors; a large one is a row of its own, which takes no copy.
     pub(super) fn loss_and_squares(&self, loss: Tensor<1>) -> Tensor<1> {
         // Entries are only left aside where numbers are lent.
         let wholes = self.0.iter().filter_map(|gradient| if let Gradient::Whole(whole) = gradient { Some(whole.clone()) } else { None });
         let rows: Vec<Tensor<1>> = wholes.map(|whole| whole.flatten(0, 1)).collect();
-        let squares = if rows.is_empty() { loss.zeros_like() } else { Tensor::cat(rows, 0).square().sum() };
+        let (large, small): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.dims()[0] > JOINED);
+        let mut parts: Vec<Vec<Tensor<1>>> = large.into_iter().map(|row| vec![row]).collect();
+        let mut room = 0;
+        for row in small {
+            let numbers = row.dims()[0];
+            match parts.last_mut() {
+                Some(part) if numbers <= room => part.push(row),
+                _ => {
+                    parts.push(vec![row]);
+                    room = JOINED;
+                }
+            }
+            room -= numbers;
+        }
+        let one = |mut part: Vec<Tensor<1>>| if part.len() == 1 { part.swap_remove(0) } else { Tensor::cat(part, 0) };
+        let sums = parts.into_iter().map(|part| one(part).square().sum());
+        let squares = sums.reduce(|sum, more| sum + more).unwrap_or_else(|| loss.zeros_like());
         Tensor::cat(vec![loss, squares], 0)
     }
 
@@ -110,7 +129,8 @@ impl Gradients {
     }
 }
 
-/// The loss, and the norm of all gradients together, of what [`Gradients::loss_and_squares`] gives.
+/// The loss, and the norm of all gradients together, of what [`Gradients::loss_and_squares`] gives. A device adds squares in f32: a norm
+/// above 1.8e19 counts as infinite.
 pub(super) fn loss_and_norm_of(numbers: &[f32]) -> (f64, f64) {
     (f64::from(numbers[0]), f64::from(numbers[1]).sqrt())
 }

@@ -149,7 +149,8 @@ impl<'a> Pass<'a> {
         let rows = shape[..D - 1].iter().product();
         let [rows, columns] = [rows, columns].map(|many| self.ranges.below(many, self.device));
         let dropped = mask.dropped(rows, columns);
-        x.mask_fill(dropped.reshape(shape), 0.0) * mask.kept
+        // What makes up for those dropped is no short number.
+        wide(x).mask_fill(dropped.reshape(shape), 0.0) * mask.kept
     }
 
     /// What is dropped at the next site of dropout, if there is any.

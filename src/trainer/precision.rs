@@ -24,7 +24,8 @@ pub(super) fn of(arguments: &TrainerArguments, name: &str, device: &Device) -> R
     Err(TrainerError::Arguments { message })
 }
 
-/// What the loss is multiplied with before the way down, and gradients divided by after it: PyTorch's `GradScaler` with its defaults.
+/// What the loss is multiplied with before the way down, and gradients divided by after it: PyTorch's `GradScaler` with its defaults, but
+/// that a scale of 1 is not halved: then the training has diverged.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scaling {

@@ -23,7 +23,11 @@ pub fn probe(job: &Job<'_>, probe: Probe, host: &mut dyn Host) -> Result<Vec<(f6
             Probe::OneBatch { .. } => (0, job.arguments.learning_rate),
             Probe::LearningRates { from, to, .. } => (u64::from(step), from * (to / from).powf(f64::from(step) / f64::from(steps.max(2) - 1))),
         };
-        let Stepped::Loss(loss) = run.step_on(rows_of, learning_rate)? else { break };
+        let loss = match run.step_on(rows_of, learning_rate)? {
+            Stepped::Loss(loss) => loss,
+            Stepped::Overflow => continue,
+            Stepped::NotFinite(_) => break,
+        };
         done.push((learning_rate, loss));
         best = best.min(loss);
         host.at(u64::from(step) + 1, u64::from(steps));

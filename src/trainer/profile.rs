@@ -41,7 +41,7 @@ pub fn profile(job: &Job<'_>, steps: u32, trace: &Path, host: &mut dyn Host) -> 
     run.keep_features(host)?;
     let rate = job.arguments.learning_rate;
     let step = |run: &mut Run<'_>, number: u64| match run.step_on(number, rate)? {
-        Stepped::Loss(_) => Ok(()),
+        Stepped::Loss(_) | Stepped::Overflow => Ok(()),
         Stepped::NotFinite(what) => Err(TrainerError::Arguments { message: format!("{what}: lower `learning_rate` for a profile") }),
     };
     host.at(0, u64::from(steps));

@@ -101,7 +101,9 @@ pub(super) struct Run<'a> {
 pub(super) enum Stepped {
     /// It was made; the loss before it.
     Loss(f64),
-    /// It was not: what is not finite.
+    /// With a scaled loss that does not fit into half floats: the step was not made, and the scale is less now.
+    Overflow,
+    /// What is not finite. The step was not made, or, where the device was asked later, in vain.
     NotFinite(String),
 }
 
@@ -167,7 +169,7 @@ impl<'a> Run<'a> {
             }
         };
         let precision = precision::of(arguments, job.device, &device)?;
-        let state = State { scaling: state.scaling.or(Scaling::begin(precision)), ..state };
+        let state = State { scaling: Scaling::begin(precision).map(|fresh| state.scaling.unwrap_or(fresh)), ..state };
         host.log(&format!(
             "{}, {examples} training examples, {} steps per epoch, {} in all; at step {}",
             summary(parameters),
@@ -349,6 +351,7 @@ impl<'a> Run<'a> {
         let (loss, gradients) = sum.expect("a step has at least one row");
         // Whether a step with a scaled loss is made at all depends on its gradients.
         let (stepped, clip) = if self.optimiser.place == Place::Device && self.state.scaling.is_none() {
+            let _span = profile::phase("gradient norm");
             let numbers = gradients.loss_and_squares(loss);
             self.unread.push(numbers.clone());
             (None, Clip::on_device(numbers.narrow(0, 1, 1), arguments.max_grad_norm))
@@ -358,9 +361,9 @@ impl<'a> Run<'a> {
             let (loss, norm) = gradients.loss_and_norm(loss)?;
             let (loss, norm) = (loss / scale, norm / scale);
             if let Some(what) = not_finite(loss, norm) {
-                if loss.is_finite() && self.state.scaling.as_mut().is_some_and(Scaling::overflowed) {
+                if self.state.scaling.as_mut().is_some_and(Scaling::overflowed) {
                     self.made(learning_rate, began);
-                    return Ok(Some(Stepped::Loss(loss)));
+                    return Ok(Some(if loss.is_finite() { Stepped::Loss(loss) } else { Stepped::Overflow }));
                 }
                 let place = match self.first_not_finite(&self.values)? {
                     Some(name) => format!("; the parameter `{name}` is not finite any more"),
@@ -403,6 +406,7 @@ impl<'a> Run<'a> {
                 self.state.since_log.add(loss);
                 None
             }
+            Stepped::Overflow => None,
             Stepped::NotFinite(what) => Some((step + 1, what)),
         }
     }
@@ -417,7 +421,7 @@ impl<'a> Run<'a> {
         if self.unread.is_empty() {
             return Ok(Vec::new());
         }
-        let began = Instant::now();
+        let (began, _span) = (Instant::now(), profile::phase("waiting for the device"));
         let before = self.state.global_step - self.unread.len() as u64;
         let numbers = host(Tensor::cat(std::mem::take(&mut self.unread), 0))?;
         self.busy.0 += began.elapsed();

@@ -155,8 +155,8 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, String> {
             answer(serde_json::json!({ "tokens": done.tokens, "unknown": done.unknown }))
         }
         Job::Devices => answer(serde_json::json!(trainer::further_devices())),
-        Job::TryDevice { device } => {
-            trainer::try_device(&device.to_string()).map_err(|error| chain(&error))?;
+        Job::TryDevice { device, arguments } => {
+            trainer::try_device(&device.to_string(), &resolve(arguments)?).map_err(|error| chain(&error))?;
             answer(serde_json::json!({}))
         }
         Job::Command(_) => Err("a command is not the trainer's job".to_owned()),

@@ -153,7 +153,9 @@ fn a_gpu_that_is_lost_while_trials_run_stops_no_runner() {
     let place = Place::new(&study("trials = 6", devices), TAKES_MEMORY, &healthy);
     let running = place.start(&["run", "study.toml", "--plain"], None);
     wait_until("the first trials end", || !place.0.lines("seen").is_empty());
-    place.0.write("driver", &format!("{DRIVER}{}{}", gpu("GPU-aa11", 24, "0;0;15"), gpu("GPU-bb22", 24, "0;0;0")));
+    // It is read all the time.
+    place.0.write("driver.next", &format!("{DRIVER}{}{}", gpu("GPU-aa11", 24, "0;0;15"), gpu("GPU-bb22", 24, "0;0;0")));
+    std::fs::rename(place.0.path("driver.next"), place.0.path("driver")).unwrap();
     let ended = running.end();
     assert_done(&ended);
     assert!(place.0.states().iter().all(|state| state == "complete"));

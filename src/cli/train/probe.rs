@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::alone;
 use crate::arguments::Probe;
 use crate::cli::console::Console;
 use crate::cli::exit::{Exit, Failure};
@@ -77,7 +78,8 @@ fn without_regularisation(mut train: TrainJob) -> TrainJob {
 
 fn points(train: TrainJob, probe: Probe, what: &str, console: &Console) -> Result<Vec<Point>, Failure> {
     let waiting = Waiting::start(what, console);
-    let answer = errand::run(&own_program(), Job::Probe { train, probe }, &mut |progress| waiting.hear(&progress));
+    let (train, environment) = alone(train);
+    let answer = errand::run_in(&own_program(), Job::Probe { train, probe }, &environment, &mut |progress| waiting.hear(&progress));
     drop(waiting);
     let body = answer?.unwrap_or_default();
     let points = serde_json::from_value(body["points"].clone());

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::alone;
 use crate::cli::console::{Console, shown};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::waiting::Waiting;
@@ -16,7 +17,8 @@ use crate::wire::{Job, TrainJob};
 pub fn profile(train: TrainJob, steps: u32, trace: &Path, console: &mut Console) -> Result<Exit, Failure> {
     let path = std::path::absolute(trace)?;
     let waiting = Waiting::start("profiling", console);
-    let answer = errand::run(&own_program(), Job::Profile { train, steps, trace: path }, &mut |progress| waiting.hear(&progress));
+    let (train, environment) = alone(train);
+    let answer = errand::run_in(&own_program(), Job::Profile { train, steps, trace: path }, &environment, &mut |progress| waiting.hear(&progress));
     drop(waiting);
     let profile = answer?.unwrap_or_default();
     let (steps, seconds) = (f64::from(steps), profile["seconds"].as_f64().unwrap_or_default());

@@ -75,7 +75,8 @@ impl Attention {
         let (key, value) = cache.add(layer, part(heads, groups), part(heads + groups, groups));
         let seen = key.dims()[2];
         let scores = scores(part(0, heads), shared(key, heads));
-        let scores = match hidden(Sight::Back, new, seen, pass.device).filter(|_| new > 1) {
+        let sight = if new > 1 { Sight::Back } else { Sight::Whole };
+        let scores = match hidden(sight, new, seen, pass.device) {
             Some(hidden) => scores + hidden,
             None => scores,
         };
@@ -187,14 +188,17 @@ fn split(x: Rows, texts: usize, heads: usize) -> Tensor<4> {
 /// How much each query asks for each key, `[texts, heads, queries, keys]`.
 fn scores(query: Tensor<4>, key: Tensor<4>) -> Tensor<4> {
     #[expect(clippy::cast_precision_loss, reason = "a width")]
-    let root = (query.dims()[3] as f64).sqrt();
-    // Before the product, whose sums are as large as half floats get.
-    (query / root).matmul(key.swap_dims(2, 3))
+    let share = (query.dims()[3] as f64).powf(0.25);
+    // Half of the scale on each side, as in PyTorch: of half floats neither the sums nor the gradients get too large.
+    (query / share).matmul((key / share).swap_dims(2, 3))
 }
 
 /// What is added to the scores of the last `new` of `seen` tokens, so that each sees only what it shall: `[1, 1, new, seen]`, made by the
 /// device. `None` where all see all.
 fn hidden(sight: Sight, new: usize, seen: usize, device: &Device) -> Option<Tensor<4>> {
+    if sight == Sight::Whole {
+        return None;
+    }
     let places = |range: std::ops::Range<usize>| Tensor::<1, Int>::arange(signed(range.start)..signed(range.end), device);
     // How far behind the one that looks each token is.
     let behind = places(seen - new..seen).reshape([1, 1, new, 1]) - places(0..seen).reshape([1, 1, 1, seen]);

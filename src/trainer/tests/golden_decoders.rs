@@ -1,6 +1,6 @@
 //! Pretrained decoders against transformers, and the text that they write.
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, FloatDType, Tensor};
 
 use super::super::decoder::Architecture;
 use super::super::generation::Writer;
@@ -12,7 +12,7 @@ use super::super::parameters::{Values, host};
 use super::super::pretrained::trained_values;
 use super::super::schedule::{Plateau, RateCourse};
 use super::super::task::Model;
-use super::golden::{close, golden_directory, gradients_are, json_of, numbers};
+use super::golden::{close, golden_directory, gradients_are, json_of, mixed_precision_follows_transformers, numbers};
 use super::*;
 
 struct Golden {
@@ -40,13 +40,18 @@ impl Golden {
     }
 
     fn gradients(&self, values: &Values, chosen: &[usize]) -> (Tensor<1>, Values) {
+        self.scaled_gradients(values, chosen, None, 1.0)
+    }
+
+    /// The same in mixed precision, of a scaled loss.
+    fn scaled_gradients(&self, values: &Values, chosen: &[usize], precision: Option<FloatDType>, scale: f64) -> (Tensor<1>, Values) {
         let leaves = values.leaves(self.model.parameters());
         let device = self.device.clone().autodiff();
-        let pass = Pass::training(&leaves, &device, DropoutKey { seed: 1, step: 0, micro_batch: 0 });
+        let pass = Pass::training(&leaves, &device, DropoutKey { seed: 1, step: 0, micro_batch: 0 }).in_precision(precision);
         let seen: Vec<u32> = chosen.iter().flat_map(|row| &self.windows[*row][..7]).copied().collect();
         let told: Vec<u32> = chosen.iter().flat_map(|row| &self.windows[*row][1..]).copied().collect();
         let share = 1.0 / told.len() as f64;
-        let loss = self.model.decoder.loss(&pass, &seen, told, 7, 0.0, share);
+        let loss = self.model.decoder.loss(&pass, &seen, told, 7, 0.0, share) * scale;
         let mut gradients = loss.backward();
         let gradient = |leaf: &Tensor<2>| leaf.grad_remove(&mut gradients).unwrap_or_else(|| leaf.clone().inner().zeros_like());
         (loss.inner(), Values(leaves.0.iter().map(gradient).collect()))
@@ -54,7 +59,13 @@ impl Golden {
 }
 
 fn is_transformers(name: &str) {
-    each_device(|place| learns_as_transformers(&Golden::on(place, name)));
+    each_device(|place| {
+        let golden = Golden::on(place, name);
+        learns_as_transformers(&golden);
+        let gradients = |values: &Values, chosen: &[usize], precision, scale| golden.scaled_gradients(values, chosen, precision, scale);
+        let (training, parameters) = (&golden.expected["training"], golden.model.parameters());
+        mixed_precision_follows_transformers(place, training, parameters, &golden.values, &gradients);
+    });
 }
 
 fn learns_as_transformers(golden: &Golden) {
