@@ -494,7 +494,7 @@ fn problems_of_the_trainer_and_its_data_are_explained() {
             ("num_train_epochs = 3", "model.layers = 2"),
             ("num_train_epochs = 3", "seed = 2"),
             ("num_train_epochs = 3", "output_dir = \"out\""),
-            ("num_train_epochs = 3", "bf16 = true"),
+            ("num_train_epochs = 3", "bf16_full_eval = true"),
             ("num_train_epochs = 3", "model = \"bert-base-uncased\""),
             ("num_train_epochs = 3", "learning_rate = 0.1"),
             ("num_train_epochs = 3", "lr = 0.1"),

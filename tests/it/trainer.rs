@@ -257,6 +257,10 @@ fn a_training_can_be_tried_out_before_it_is_made() {
 fn one_configuration_of_a_study_file_can_be_trained_alone() {
     let directory = tempfile::tempdir().unwrap();
     small_study(directory.path(), "");
+    // Burn's variable for a default device is nobody's here: every tensor is told where it is.
+    let mut told_otherwise = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
+    told_otherwise.args(["train", "small.toml", "-o", "other"]).current_dir(directory.path()).env("BURN_DEVICE", "cuda");
+    assert_done(&told_otherwise.output().unwrap());
     // The device is the study's, too.
     if !cfg!(feature = "wgpu") {
         let elsewhere = hpsearch(directory.path(), &["train", "small.toml", "-o", "model", "--set", "devices.use=[\"wgpu:0\"]"]);
