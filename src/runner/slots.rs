@@ -94,17 +94,7 @@ pub fn tried(places: Vec<Slot>, spec: &DevicesSpec, program: &Program) -> Result
     without(places, spec, &troubles)
 }
 
-fn names_of(places: &[Slot]) -> String {
-    let mut names: Vec<String> = Vec::new();
-    for slot in places {
-        let name = slot.device.to_string();
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names.join(", ")
-}
-
+/// The places on devices without trouble. Whoever reports the run says which those are.
 fn without(places: Vec<Slot>, spec: &DevicesSpec, troubles: &[(Device, String)]) -> Result<(Vec<Slot>, Vec<String>), SlotsError> {
     let why = |(device, words): &(Device, String)| match advice(words) {
         Some(advice) => format!("{device} cannot be used: {words}; {advice}"),
@@ -113,12 +103,9 @@ fn without(places: Vec<Slot>, spec: &DevicesSpec, troubles: &[(Device, String)])
     let devices = places.into_iter().map(|slot| slot.device).filter(|device| troubles.iter().all(|(other, _)| other != device));
     let mut left: Vec<Slot> = devices.enumerate().map(|(index, device)| Slot { index, device }).collect();
     let mut said: Vec<String> = troubles.iter().map(why).collect();
-    if !troubles.is_empty() && !left.is_empty() {
-        said.push(format!("trials run on what is left: {}", names_of(&left)));
-    }
     if left.is_empty() {
         if spec.select != ["auto"] {
-            return Err(SlotsError::Unusable { why: troubles.iter().map(why).collect::<Vec<_>>().join("\n") });
+            return Err(SlotsError::Unusable { why: said.join("\n") });
         }
         let machine = Machine::detect(&[]);
         left = slots(&DevicesSpec { select: vec!["cpu".to_owned()], ..spec.clone() }, &Program::Inline, &machine)?;
@@ -281,13 +268,7 @@ mod tests {
         };
         let (places, said) = of(&["cuda:*", "cpu"], &[lost(0, "CUDA_ERROR_NO_DEVICE")]).unwrap();
         assert_eq!(places, ["cuda:1", "cpu", "cpu"]);
-        assert_eq!(
-            said,
-            [
-                "cuda:0 cannot be used: CUDA_ERROR_NO_DEVICE; no GPU is visible to it: `hpsearch devices` says why",
-                "trials run on what is left: cuda:1, cpu"
-            ]
-        );
+        assert_eq!(said, ["cuda:0 cannot be used: CUDA_ERROR_NO_DEVICE; no GPU is visible to it: `hpsearch devices` says why"]);
         let both = [lost(0, "words"), lost(1, "others")];
         assert_eq!(of(&["cuda:*"], &both).unwrap_err().to_string(), "cuda:0 cannot be used: words\ncuda:1 cannot be used: others");
         let (places, said) = of(&["auto"], &both).unwrap();
