@@ -245,6 +245,17 @@ fn settle(store: &mut SqliteStore, known: Option<StoredStudy>, spec: &StudySpec)
 /// What the screen's thread and the runner's share: written once by the runner's, read by the screen's.
 type Ended = Arc<Mutex<Option<RunnerEnd>>>;
 
+/// Has the runner leave if the screen panics (as a message to a terminal that was closed does): the scope waits for it, and without a screen nobody could stop it any more.
+struct InOrder(Sender<Input>);
+
+impl Drop for InOrder {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            drop(self.0.send(Input::Interrupt));
+        }
+    }
+}
+
 /// Runs with the live leaderboard: the runner on a thread of its own, the screen here, with nothing but the store between them.
 fn on_screen(
     mut store: SqliteStore,
@@ -280,6 +291,7 @@ fn on_screen(
             Ok(Err(error)) => return Err(Failure::from(error)),
             Err(_) => return Err(Failure::new(Exit::Internal, "the runner ended before it began").help(AGAIN)),
         };
+        let _in_order = InOrder(inputs.clone());
         let signals = SignalWatch::start(inputs.clone()).map_err(|source| RunnerError::System { doing: "listen for signals", source })?;
         let store = console.store.clone();
         let mut surroundings = Surroundings {
