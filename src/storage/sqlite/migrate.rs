@@ -12,7 +12,7 @@ pub(super) const APPLICATION_ID: i64 = 0x6870_7372;
 
 /// The steps from an empty file to the present schema, appended to and never edited: step `n` leads to version `n + 1`.
 pub(super) const MIGRATIONS: &[&str] =
-    &[concat!(include_str!("v1.sql"), include_str!("v1_optuna.sql")), include_str!("v2.sql"), include_str!("v3.sql")];
+    &[concat!(include_str!("v1.sql"), include_str!("v1_optuna.sql")), include_str!("v2.sql"), include_str!("v3.sql"), include_str!("v4.sql")];
 
 /// The version that `migrations` lead to.
 pub(super) fn newest(migrations: &[&str]) -> i64 {

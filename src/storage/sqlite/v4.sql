@@ -1,0 +1,8 @@
+-- Version 4: whose files are whose, and nothing stored that is a secret.
+
+-- The store's own random name, by which directories of files know whose they are. One row.
+CREATE TABLE store (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    id  TEXT NOT NULL CHECK (length(id) = 32)
+) STRICT;
+INSERT INTO store (one, id) VALUES (1, lower(hex(randomblob(16))));
