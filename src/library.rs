@@ -316,7 +316,7 @@ fn known_or_new(store: &mut dyn Storage, spec: StudySpec, accepts: bool) -> Resu
     let Some(known) = store.study(&spec.name)? else {
         let now = crate::runner::now();
         let id = store.create_study(now, &spec)?;
-        return Ok(StoredStudy { id, spec, extension: Extension::default(), created: now });
+        return Ok(StoredStudy { id, spec, extension: Extension::default(), created: now, directory: None });
     };
     // The program does not know of `hpsearch extend`.
     let mut spec = spec;

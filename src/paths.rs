@@ -26,14 +26,44 @@ pub fn kernel_cache(cache_home: Option<&str>, home: Option<&str>) -> Option<Path
     caches.map(|caches| caches.join("hpsearch").join("kernels"))
 }
 
-/// The directory of one trial: `<files>/<study>/trial-<number>`.
-pub fn trial_directory(spec: &StudySpec, store: &Path, trial: TrialNumber) -> PathBuf {
-    files_directory(spec, store).join(component(&spec.name)).join(format!("trial-{trial}"))
+/// Where the files of a study's trials lie: `<files>/<name>/trial-<number>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StudyFiles {
+    root: PathBuf,
+    name: String,
 }
 
-/// The log of one attempt: everything its program printed, `<trial directory>/attempt-<n>.log`.
-pub fn attempt_log(spec: &StudySpec, store: &Path, trial: TrialNumber, attempt: AttemptNumber) -> PathBuf {
-    trial_directory(spec, store, trial).join(format!("attempt-{attempt}.log"))
+impl StudyFiles {
+    /// Those of a study whose store lies at `store`; `name` is that of the directory that was taken for it, by default its own
+    /// name as a path component.
+    pub fn of(spec: &StudySpec, name: Option<&str>, store: &Path) -> Self {
+        StudyFiles { root: files_directory(spec, store), name: name.map_or_else(|| component(&spec.name), str::to_owned) }
+    }
+
+    /// The directory of files, which studies share.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The name of the study's own directory.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The study's own directory.
+    pub fn directory(&self) -> PathBuf {
+        self.root.join(&self.name)
+    }
+
+    /// The directory of one trial.
+    pub fn trial(&self, trial: TrialNumber) -> PathBuf {
+        self.directory().join(format!("trial-{trial}"))
+    }
+
+    /// The log of one attempt: everything its program printed, `<trial directory>/attempt-<n>.log`.
+    pub fn log(&self, trial: TrialNumber, attempt: AttemptNumber) -> PathBuf {
+        self.trial(trial).join(format!("attempt-{attempt}.log"))
+    }
 }
 
 /// A study's name as one path component; different names give different components, and ordinary ones stay as they are.
@@ -76,17 +106,19 @@ mod tests {
     #[test]
     fn files_lie_beside_the_store_unless_the_study_says_where() {
         let store = Path::new("runs/hpsearch.db");
-        let log = attempt_log(&spec("digits"), store, TrialNumber(7), AttemptNumber(1));
+        let log = StudyFiles::of(&spec("digits"), None, store).log(TrialNumber(7), AttemptNumber(1));
         assert_eq!(log, Path::new("runs/files/digits/trial-7/attempt-1.log"));
         let mut elsewhere = spec("digits");
         elsewhere.checkpoints.dir = Some("/big/disk".into());
-        assert_eq!(trial_directory(&elsewhere, store, TrialNumber(7)), Path::new("/big/disk/digits/trial-7"));
+        assert_eq!(StudyFiles::of(&elsewhere, None, store).trial(TrialNumber(7)), Path::new("/big/disk/digits/trial-7"));
+        assert_eq!(StudyFiles::of(&elsewhere, Some("digits~1"), store).trial(TrialNumber(7)), Path::new("/big/disk/digits~1/trial-7"));
     }
 
     #[test]
     fn a_name_never_leaves_the_directory() {
         let store = Path::new("hpsearch.db");
-        assert_eq!(trial_directory(&spec("../up"), store, TrialNumber(0)), Path::new("files/%2e.%2fup/trial-0"));
-        assert_eq!(trial_directory(&spec("学习 1"), store, TrialNumber(0)), Path::new("files/学习 1/trial-0"));
+        let trial = |name| StudyFiles::of(&spec(name), None, store).trial(TrialNumber(0));
+        assert_eq!(trial("../up"), Path::new("files/%2e.%2fup/trial-0"));
+        assert_eq!(trial("学习 1"), Path::new("files/学习 1/trial-0"));
     }
 }

@@ -11,7 +11,10 @@ pub mod launcher;
 pub mod leftovers;
 mod listener;
 mod loads;
+pub mod ownership;
 pub mod process;
+mod registration;
+pub mod removal;
 pub mod signals;
 pub mod slots;
 pub mod surroundings;
@@ -33,10 +36,12 @@ use crate::storage::{Holder, Lease, Storage, StorageError, StoredRequest, Stored
 use crate::study::{FailureCause, Program};
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, TrialNumber};
+use crate::view::StudyView;
 use clock::Clock;
 pub use clock::system_time as now;
 use launcher::{Job, Launcher};
 use loads::Loads;
+use removal::Remover;
 
 /// How often the store is asked for requests, at least.
 const LOOK: Duration = Duration::from_millis(100);
@@ -56,6 +61,33 @@ pub enum RunnerError {
     /// The study cannot be run.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// Checkpoints are not where the store has them, and what should hold them is missing, too.
+    #[error(
+        "{count} checkpoints of study `{study}` cannot be reached, the first at `{}`: mount their disk, or put the directory back where it was, \
+         and run again; nothing was changed. If they are gone for good, `hpsearch run` with `--forget-checkpoints` goes on without them, \
+         and trials that need one begin again",
+        path.display()
+    )]
+    Unreachable {
+        /// Its name.
+        study: String,
+        /// How many.
+        count: usize,
+        /// The first.
+        path: PathBuf,
+    },
+    /// The directory of the study's files cannot be taken.
+    #[error(
+        "the directory `{}` cannot be used for the files of trials: check its permissions and the space left, or name another by `[checkpoints] dir`",
+        directory.display()
+    )]
+    Files {
+        /// The directory.
+        directory: PathBuf,
+        /// The system's error.
+        #[source]
+        source: std::io::Error,
+    },
     /// The system refused something.
     #[error("cannot {doing}")]
     System {
@@ -191,7 +223,7 @@ pub struct Runner<'a> {
     /// Those whose reports were heard, and are not written yet.
     unanswered: BTreeSet<(TrialNumber, AttemptNumber)>,
     reporters: Vec<(Box<dyn Reporter>, Box<dyn Write + 'a>)>,
-    files: PathBuf,
+    remover: Remover,
     waiting: Vec<StoredRequest>,
     looked: Instant,
     /// Where devices share themselves out.
@@ -212,13 +244,17 @@ impl<'a> Runner<'a> {
         let lease = take_lease(storage, study)?;
         clear_leftovers(storage, study, store)?;
         let requests = waiting_requests(storage, study, &lease)?;
-        let files = crate::paths::files_directory(&study.spec, store);
-        forget_lost_checkpoints(storage, &lease, &files)?;
+        let files = study.files(store);
+        let ours = ownership::is_ours(storage, &files, store)?;
+        forget_lost_checkpoints(storage, &lease)?;
         let at = clock_of(storage, study.id)?.now();
-        adoption::settle(storage, &lease, study, store, at)?;
+        if ours {
+            adoption::settle(storage, &lease, study, &files, at)?;
+        }
+        let mut remover = Remover::new(files, ours);
         leftovers::clear_drafts(&crate::paths::data_cache(&study.spec, store));
         let view = storage.view(study.id)?;
-        adoption::remove_dropped(storage, study.id, &view, &files)?;
+        adoption::remove_dropped(storage, study.id, &view, &mut remover)?;
         let needs_journal = study.spec.deterministic || study.spec.devices.packed;
         let journal = if needs_journal { storage.events_after(study.id, Seq(0), u64::MAX)? } else { Vec::new() };
         let (clock, grace) = (clock_of(storage, study.id)?, grace());
@@ -240,7 +276,7 @@ impl<'a> Runner<'a> {
             jobs: HashMap::new(),
             unanswered: BTreeSet::new(),
             reporters: Vec::new(),
-            files,
+            remover,
             waiting: requests,
             looked: Instant::now(),
             loads: study.spec.devices.packed.then(Loads::new),
@@ -393,7 +429,7 @@ impl<'a> Runner<'a> {
             Effect::Leave { trial, attempt } => self.with_job(trial, attempt, Job::leave),
             Effect::Kill { trial, attempt } => self.with_job(trial, attempt, Job::kill),
             Effect::Vacate { slot } => self.launcher.vacate(slot),
-            Effect::Remove { path, .. } => remove_files(&self.files, &path),
+            Effect::Remove { trial, path } => self.remover.remove(trial, &path, listed_in(self.engine.view())),
             Effect::Finish(outcome) => return Ok(Some(outcome)),
         }
         Ok(None)
@@ -434,13 +470,9 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Removes a dropped checkpoint, if it lies where trials' files lie: what a command registered elsewhere is its own.
-fn remove_files(files: &Path, path: &Path) {
-    if !path.starts_with(files) || path.components().any(|part| part == std::path::Component::ParentDir) {
-        return;
-    }
-    // Not removed now, it is found as unreferenced later: nothing depends on it.
-    let _found_later = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+/// The checkpoints that trials have.
+fn listed_in(view: &StudyView) -> impl Iterator<Item = &Path> {
+    view.trials.iter().flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| checkpoint.path.as_path()))
 }
 
 /// How long trials that were asked to leave may take: [`GRACE`], or the seconds of `HPSEARCH_GRACE`, which is there for tests.
@@ -450,12 +482,9 @@ fn grace() -> Duration {
 }
 
 /// Checkpoints that are not where the store has them are dropped, so that no trial is told to go on from one: after a power
-/// loss the store may not know any more that it dropped them, and people make room. Where the directory of all files is
-/// missing as a whole (a disk that is not mounted), nothing is.
-fn forget_lost_checkpoints(storage: &mut dyn Storage, lease: &Lease, files: &Path) -> Result<(), StorageError> {
-    if !files.is_dir() {
-        return Ok(());
-    }
+/// loss the store may not know any more that it dropped them, and people make room. A study whose checkpoints cannot be reached
+/// (a disk that is not mounted) is not run at all, see [`ownership::claim`].
+fn forget_lost_checkpoints(storage: &mut dyn Storage, lease: &Lease) -> Result<(), StorageError> {
     let trials = storage.view(lease.study)?.trials;
     let checkpoints = trials.iter().flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.path.clone())));
     // What cannot be looked at may be there.

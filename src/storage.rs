@@ -5,6 +5,7 @@ pub mod memory;
 pub mod sqlite;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,7 @@ use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
 use crate::forecast::Used;
 use crate::lineage::Lineage;
 use crate::params::Params;
+use crate::paths::StudyFiles;
 use crate::query::{Filter, TrialQuery};
 use crate::race::Race;
 use crate::study::{Extension, StudySpec};
@@ -77,6 +79,15 @@ pub struct StoredStudy {
     pub extension: Extension,
     /// When it was created.
     pub created: Timestamp,
+    /// The name of the directory that holds the files of its trials, once it was taken for it; see [`StoredStudy::files`].
+    pub directory: Option<String>,
+}
+
+impl StoredStudy {
+    /// Where the files of its trials lie, with the store at `store`.
+    pub fn files(&self, store: &Path) -> StudyFiles {
+        StudyFiles::of(&self.spec, self.directory.as_deref(), store)
+    }
 }
 
 /// A line of `hpsearch ls`.
@@ -110,9 +121,21 @@ pub struct StudySummary {
     pub held: Option<HeldLease>,
     /// When it was created.
     pub created: Timestamp,
+    /// The name of the directory that holds the files of its trials, once it was taken for it.
+    pub directory: Option<String>,
 }
 
 impl StudySummary {
+    /// Where the files of its trials lie, with the store at `store`.
+    pub fn files(&self, store: &Path) -> StudyFiles {
+        StudyFiles::of(&self.spec, self.directory.as_deref(), store)
+    }
+
+    /// The study as [`StorageReader::study`] gives it.
+    pub fn stored(self) -> StoredStudy {
+        StoredStudy { id: self.id, spec: self.spec, extension: self.extension, created: self.created, directory: self.directory }
+    }
+
     /// Trials of the search by state: those that a budget counts.
     pub fn search_counts(&self) -> Counts {
         self.counts.without(self.race_counts)
@@ -442,6 +465,10 @@ pub enum StorageError {
 
 /// Reading. Every call sees one committed state.
 pub trait StorageReader: Send {
+    /// The store's own random name, by which files on the disk know whose they are; `None` of one that keeps no files.
+    fn identity(&self) -> Result<Option<String>, StorageError> {
+        Ok(None)
+    }
     /// All studies by name.
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError>;
     /// The study called `name`.
@@ -494,6 +521,15 @@ pub trait StorageReader: Send {
 
 /// Writing. Everything a call writes is one transaction.
 pub trait Storage: StorageReader {
+    /// Takes a directory of that name for the files of a study's trials.
+    fn take_directory(&mut self, study: StudyId, name: &str) -> Result<(), StorageError> {
+        let _keeps_no_files = (study, name);
+        Ok(())
+    }
+    /// Gives the store a new random name: it is a copy of another, whose files are not its own.
+    fn renew_identity(&mut self) -> Result<Option<String>, StorageError> {
+        Ok(None)
+    }
     /// A new study.
     fn create_study(&mut self, now: Timestamp, spec: &StudySpec) -> Result<StudyId, StorageError>;
     /// Replaces the stored specification (after the differences were accepted).

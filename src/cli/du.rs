@@ -14,7 +14,7 @@ use super::trial_json::VERSION;
 use super::{OutputForm, named_study};
 use crate::checkpoint::Checkpoint;
 use crate::engine::retention::Rule;
-use crate::paths::{data_cache, trial_directory};
+use crate::paths::data_cache;
 use crate::reporters::table::{Align, Column};
 use crate::reporters::wording::{bytes, one_line};
 use crate::runner::disk::{entries, size};
@@ -124,8 +124,8 @@ fn store_usage(store: &Path) -> StoreUsage {
 }
 
 fn study_usage(study: &StudySummary, reader: &dyn StorageReader, store: &Path) -> Result<StudyUsage, Failure> {
-    let first = trial_directory(&study.spec, store, TrialNumber(0));
-    let directory = first.parent().map_or_else(|| first.clone(), Path::to_owned);
+    let files = study.files(store);
+    let directory = files.directory();
     let mut states: Vec<StateUsage> =
         TrialState::ALL.into_iter().map(|state| StateUsage { state, trials: 0, checkpoints: 0, logs: 0, other: 0 }).collect();
     let mut known = 0;
@@ -136,7 +136,7 @@ fn study_usage(study: &StudySummary, reader: &dyn StorageReader, store: &Path) -
     for trial in reader.outcomes(study.id, OutcomeCursor::default())?.0 {
         let usage = &mut states[TrialState::ALL.iter().position(|state| *state == trial.state).unwrap_or_default()];
         usage.trials += 1;
-        let own = trial_directory(&study.spec, store, trial.number);
+        let own = files.trial(trial.number);
         let real_own = real(&own);
         let (mut inside, mut outside) = (0, 0);
         for checkpoint in checkpoints.get(&trial.number).into_iter().flatten() {

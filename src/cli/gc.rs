@@ -1,8 +1,6 @@
 //! `hpsearch gc`: removes files below the runs directory that no study needs.
 
-use std::collections::BTreeSet;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
-use std::path::Path;
 
 use clap::Args;
 use serde::Serialize;
@@ -11,13 +9,9 @@ use super::OutputForm;
 use super::console::{Console, life, shown};
 use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
-use crate::paths::component;
 use crate::reporters::table::{Align, Column};
 use crate::reporters::wording::{HolderLife, bytes, count, one_line};
-use crate::runner::disk::entries;
-use crate::runner::leftovers::{Kind, Leftover, Stores, leftovers, remove};
-use crate::storage::StorageReader;
-use crate::storage::sqlite::SqliteReader;
+use crate::runner::leftovers::{Kind, Leftover, Others, Stores, leftovers, remove};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,7 +53,11 @@ struct Answer<'a> {
 pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failure> {
     let store = std::path::absolute(&console.store)?;
     let reader = console.reader()?;
-    let stores = Stores { path: &store, reader: &reader, others: other_studies(&store), is_alive: |holder| life(holder) == HolderLife::Alive };
+    let stores = Stores { path: &store, reader: &reader, others: Others::beside(&store), is_alive: |holder| life(holder) == HolderLife::Alive };
+    if let Some(file) = &stores.others.unreadable {
+        let file = one_line(&shown(file));
+        console.say(&format!("`{file}` may be a store and cannot be read: what may belong to its studies is left alone"));
+    }
     let found = leftovers(&stores)?;
     let form = OutputForm::from(arguments.json);
     let is_to_be_removed = match form {
@@ -91,14 +89,6 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
 
 fn total(leftovers: &[Leftover]) -> u64 {
     leftovers.iter().map(|leftover| leftover.bytes).sum()
-}
-
-/// The studies of other stores in the store's directory: they keep their files in the same place.
-fn other_studies(store: &Path) -> BTreeSet<String> {
-    let directory = store.parent().unwrap_or(Path::new("."));
-    let others = entries(directory).filter(|path| path != store && path.extension().is_some_and(|extension| extension == "db"));
-    let studies = others.filter_map(|path| SqliteReader::open(&path).ok()?.studies().ok()).flatten();
-    studies.map(|study| component(&study.spec.name)).collect()
 }
 
 fn list(found: &[Leftover], console: &mut Console) -> Result<(), Failure> {

@@ -12,7 +12,7 @@ use crate::event::{Answer, Request};
 use crate::reporters::wording::{HolderLife, one_line};
 use crate::runner::{self, RunnerError, desk};
 use crate::storage::sqlite::SqliteStore;
-use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId, StudySummary};
+use crate::storage::{Storage, StorageError, StorageReader, StudyId, StudySummary};
 use crate::trial::{Trial, TrialNumber};
 
 /// A runner looks for requests ten times a second; a busy machine gets more.
@@ -60,7 +60,7 @@ pub fn post(path: &Path, study: StudyId, request: &Request) -> Result<i64, Stora
     if runs || request.entry().is_some() {
         return Ok(id);
     }
-    let stored = StoredStudy { id: now.id, spec: now.spec, extension: now.extension, created: now.created };
+    let stored = now.stored();
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match desk::serve_at_rest(&mut store, &stored, &path) {
         Err(RunnerError::Storage(error))
@@ -86,7 +86,7 @@ fn answer(store: &mut dyn Storage, study: &StudySummary, id: i64, console: &Cons
         let now = store.summary(study.id)?;
         let runs = now.held.as_ref().is_some_and(|held| life(&held.holder) == HolderLife::Alive);
         if !runs {
-            let stored = StoredStudy { id: now.id, spec: now.spec, extension: now.extension, created: now.created };
+            let stored = now.stored();
             match desk::serve_at_rest(store, &stored, &std::path::absolute(&console.store)?) {
                 Ok(()) => continue,
                 // Someone runs it meanwhile: it is theirs.

@@ -22,6 +22,7 @@ use crate::engine::{Input, Outcome};
 use crate::event::Request;
 use crate::reporters::wording::{count, extension, number, one_line};
 use crate::reporters::{Reporter, reporter};
+use crate::runner::ownership::{self, Unreachable};
 use crate::runner::process::{ProcessLauncher, own_program};
 use crate::runner::signals::SignalWatch;
 use crate::runner::slots::{Machine, remarks, slots, tried};
@@ -68,6 +69,9 @@ pub struct RunArguments {
     /// that was restarted under another name
     #[arg(long)]
     pub take_over: bool,
+    /// Go on without checkpoints that cannot be reached: they are gone for good
+    #[arg(long)]
+    pub forget_checkpoints: bool,
     /// Print one line for each thing that matters
     #[arg(long, group = "form")]
     pub plain: bool,
@@ -135,7 +139,10 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     let found = look_around(&spec, prepared.directory.as_deref());
     // Where another process runs the study, that is told, and its trials are not disturbed.
     let places = if store.summary(study.id)?.held.is_none() { working(places, &spec, console)? } else { places };
-    let launcher = ProcessLauncher::new(own_program(), Arc::new(spec.clone()), path.clone());
+    let unreachable = if arguments.forget_checkpoints { Unreachable::Forget } else { Unreachable::Refuse };
+    let study = ownership::claim(&mut store, study, &path, unreachable)?;
+    let protected = vec![path.clone(), std::path::absolute(&file)?];
+    let launcher = ProcessLauncher::new(own_program(), Arc::new(spec.clone()), path.clone(), study.files(&path), protected);
     // Orphans of a supervisor that is killed become ours to kill, wherever they fled to.
     let _refused_by_old_kernels = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let (outcome, signal) = if arguments.plain || arguments.events || arguments.no_tui || console.talk == Talk::Quiet || !on_terminal() {
@@ -233,7 +240,7 @@ fn settle(store: &mut SqliteStore, known: Option<StoredStudy>, spec: &StudySpec)
         None => {
             let now = runner::now();
             match store.create_study(now, spec) {
-                Ok(id) => Ok(StoredStudy { id, spec: spec.clone(), extension: Extension::default(), created: now }),
+                Ok(id) => Ok(StoredStudy { id, spec: spec.clone(), extension: Extension::default(), created: now, directory: None }),
                 // Another runner of the same file was faster, a moment ago: who runs the study is decided by the lease.
                 Err(error @ StorageError::Exists { .. }) => store.study(&spec.name)?.filter(|known| known.spec == *spec).ok_or_else(|| error.into()),
                 Err(error) => Err(error.into()),
@@ -388,6 +395,7 @@ impl From<RunnerError> for Failure {
         match error {
             RunnerError::Storage(error) => Failure::from(error),
             RunnerError::Engine(error) => Failure::new(Exit::Usage, error).help("`hpsearch check FILE` looks at the study file without running it"),
+            RunnerError::Unreachable { .. } | RunnerError::Files { .. } => Failure::new(Exit::Store, error),
             RunnerError::System { .. } => Failure::new(Exit::Internal, error).help(AGAIN),
         }
     }

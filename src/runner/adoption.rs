@@ -8,8 +8,10 @@ use serde::Deserialize;
 
 use super::disk::{entries, size};
 use super::leftovers::clear_trial_drafts;
+use super::listed_in;
+use super::removal::Remover;
 use crate::event::{Event, Seq};
-use crate::paths::trial_directory;
+use crate::paths::StudyFiles;
 use crate::query::{Filter, SortKey, TrialQuery};
 use crate::storage::{Lease, Storage, StorageError, StoredStudy, StudyId};
 use crate::study::{Program, StepClock};
@@ -26,17 +28,17 @@ const LOOKED_AT: u64 = 5_000;
 ///
 /// # Errors
 /// Those of the store.
-pub fn remove_dropped(storage: &dyn Storage, study: StudyId, view: &StudyView, files: &Path) -> Result<(), StorageError> {
+pub fn remove_dropped(storage: &dyn Storage, study: StudyId, view: &StudyView, remover: &mut Remover) -> Result<(), StorageError> {
     if view.killed_at.is_none() {
         return Ok(());
     }
     let listed = |path: &Path| view.trials.iter().any(|trial| trial.checkpoints.iter().any(|checkpoint| checkpoint.path == path));
     for (_, _, event) in storage.events_before(study, Seq(i64::MAX), LOOKED_AT)? {
-        if let Event::CheckpointDropped { path, .. } = &event
+        if let Event::CheckpointDropped { trial, path } = &event
             && path.exists()
             && !listed(path)
         {
-            super::remove_files(files, path);
+            remover.remove(*trial, path, listed_in(view));
         }
     }
     Ok(())
@@ -51,7 +53,7 @@ pub fn remove_dropped(storage: &dyn Storage, study: StudyId, view: &StudyView, f
 ///
 /// # Errors
 /// Those of the store. Files that cannot be read or removed stay: the trial writes over them.
-pub fn settle(storage: &mut dyn Storage, lease: &Lease, study: &StoredStudy, store: &Path, now: Timestamp) -> Result<(), StorageError> {
+pub fn settle(storage: &mut dyn Storage, lease: &Lease, study: &StoredStudy, files: &StudyFiles, now: Timestamp) -> Result<(), StorageError> {
     if !matches!(study.spec.program, Program::Trainer { .. }) {
         return Ok(());
     }
@@ -60,8 +62,8 @@ pub fn settle(storage: &mut dyn Storage, lease: &Lease, study: &StoredStudy, sto
     for state in states {
         let of_state = Filter::parse(&format!("state:{}", state.as_str()), &study.spec).unwrap_or_else(|_| Filter::all());
         for trial in storage.trials(study.id, &TrialQuery::all(SortKey::Number).filtered(of_state))? {
-            clear_trial_drafts(&trial_directory(&study.spec, store, trial.number));
-            adopted.extend(settle_trial(&trial, study.spec.step, &trial_directory(&study.spec, store, trial.number)));
+            clear_trial_drafts(&files.trial(trial.number));
+            adopted.extend(settle_trial(&trial, study.spec.step, &files.trial(trial.number)));
         }
     }
     if !adopted.is_empty() {
@@ -171,7 +173,7 @@ mod tests {
         let study = storage.study("s").unwrap().unwrap();
         let lease = storage.acquire(study.id, &this_process(), Timestamp(0), Takeover::IfFree).unwrap();
         let (trial, attempt) = (TrialNumber(0), AttemptNumber(0));
-        let files = trial_directory(&spec, &store, trial);
+        let files = StudyFiles::of(&spec, None, &store).trial(trial);
         let first = write(&files, 2);
         let slot = Slot { index: 0, device: Device::Cpu };
         let mut events = vec![
@@ -189,7 +191,7 @@ mod tests {
     }
 
     fn settled(storage: &mut MemoryStore, study: &StoredStudy, lease: &Lease, directory: &Path) -> Vec<Checkpoint> {
-        settle(storage, lease, study, &directory.join("hpsearch.db"), Timestamp(2)).unwrap();
+        settle(storage, lease, study, &study.files(&directory.join("hpsearch.db")), Timestamp(2)).unwrap();
         storage.trial(study.id, TrialNumber(0)).unwrap().unwrap().checkpoints
     }
 
@@ -249,8 +251,8 @@ mod tests {
         let saved = Event::CheckpointSaved { trial, step: 3, path: again.clone(), bytes: None };
         let events = [drop_of(&dropped), drop_of(&again), saved, drop_of(&elsewhere)];
         storage.append(&lease, Timestamp(2), &events).unwrap();
-        let root = crate::paths::files_directory(&study.spec, &directory.path().join("hpsearch.db"));
-        let remove = |storage: &mut MemoryStore| remove_dropped(storage, study.id, &storage.view(study.id).unwrap(), &root).unwrap();
+        let mut remover = Remover::new(study.files(&directory.path().join("hpsearch.db")), true);
+        let mut remove = |storage: &mut MemoryStore| remove_dropped(storage, study.id, &storage.view(study.id).unwrap(), &mut remover).unwrap();
         remove(&mut storage);
         assert!(dropped.exists(), "a runner that left has removed what it dropped; nobody else need look");
         let killed = Event::RunnerStopped { reason: "it was killed".to_owned(), ran_micros: 1, device_micros: 0, heard: Some(Timestamp(3)) };

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{RunnerError, clear_leftovers, remove_files, take_lease};
+use super::removal::Remover;
+use super::{RunnerError, clear_leftovers, listed_in, ownership, take_lease};
 use crate::device::{Device, Slot};
 use crate::engine::{Effect, Engine};
 use crate::event::Event;
@@ -23,17 +24,19 @@ fn serve(storage: &mut dyn Storage, lease: &Lease, study: &StoredStudy, store: &
     }
     clear_leftovers(storage, study, store)?;
     // Under the lease nobody changes it any more.
-    let spec = storage.summary(study.id)?.spec;
-    let files = crate::paths::files_directory(&spec, store);
+    let summary = storage.summary(study.id)?;
+    let (files, spec) = (summary.files(store), summary.spec);
     let no_slot_is_used = vec![Slot { index: 0, device: Device::Cpu }];
     let mut engine = Engine::new(spec, storage.view(study.id)?, no_slot_is_used)?;
     let at = super::clock_of(storage, study.id)?.now();
     let effects = engine.serve_at_rest(at, requests);
     let events: Vec<Event> = effects.iter().filter_map(Effect::event).cloned().collect();
     storage.append(lease, at, &events)?;
+    let ours = ownership::is_ours(storage, &files, store)?;
+    let mut remover = Remover::new(files, ours);
     for effect in &effects {
-        if let Effect::Remove { path, .. } = effect {
-            remove_files(&files, path);
+        if let Effect::Remove { trial, path } = effect {
+            remover.remove(*trial, path, listed_in(engine.view()));
         }
     }
     Ok(())

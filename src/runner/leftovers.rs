@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
 use super::disk::{entries, size};
+use super::ownership::{Owner, is_ours, owner};
 use crate::event::{Event, Seq};
-use crate::paths::{component, files_directory};
+use crate::paths::{StudyFiles, component, files_directory};
 use crate::processes;
+use crate::storage::sqlite::{StoreAt, store_at, studies_at};
 use crate::storage::{Holder, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::Program;
 use crate::trial::{TrialNumber, TrialState};
@@ -56,8 +59,7 @@ pub struct Leftover {
 /// Removes what dead processes were writing in a directory of tokenised data, and beside the data in it (what frozen layers make of
 /// them). A file that a living one writes stays, whoever it belongs to.
 pub fn clear_drafts(data: &Path) {
-    let is_dead =
-        |path: &PathBuf| name_of(path).and_then(|name| half_written_by(&name)).flatten().is_some_and(|pid| processes::start_time(pid).is_none());
+    let is_dead = |path: &PathBuf| name_of(path).and_then(|name| half_written_by(&name)).is_some_and(|pid| processes::start_time(pid).is_none());
     let beside = entries(data).filter(|path| is_directory(path)).flat_map(|path| entries(&path).collect::<Vec<_>>());
     for draft in entries(data).chain(beside).filter(is_dead) {
         // What cannot be removed now is found by `gc`.
@@ -76,14 +78,54 @@ fn remove_entry(path: &Path) -> std::io::Result<()> {
     if is_directory(path) { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
+/// The other stores in a store's directory: their studies may have files in the same place.
+#[derive(Debug, Default)]
+pub struct Others {
+    /// The names of the directories that their studies' files have.
+    pub directories: BTreeSet<String>,
+    /// Their random ids.
+    pub ids: BTreeSet<String>,
+    /// A file that may be a store and cannot be read: whatever lies there may be its own.
+    pub unreadable: Option<PathBuf>,
+}
+
+impl Others {
+    /// Looks into every file beside the store, whatever its name.
+    pub fn beside(store: &Path) -> Others {
+        let directory = store.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let place = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        // A file of our own store that is opened and closed gives up the locks on it.
+        let own: Vec<(u64, u64)> = ["", "-wal", "-shm", "-journal"]
+            .iter()
+            .filter_map(|ending| {
+                let mut name = store.as_os_str().to_owned();
+                name.push(ending);
+                place(Path::new(&name))
+            })
+            .collect();
+        let mut others = Others::default();
+        for path in entries(directory).filter(|path| place(path).is_none_or(|there| !own.contains(&there))) {
+            match studies_at(&path) {
+                Ok(None) => {}
+                Ok(Some((id, directories))) => {
+                    others.ids.insert(id);
+                    others.directories.extend(directories);
+                }
+                Err(_) => others.unreadable = Some(path),
+            }
+        }
+        others
+    }
+}
+
 /// A store beside others: their studies may have files in the same place.
 pub struct Stores<'a> {
     /// The store whose files are looked at.
     pub path: &'a Path,
     /// It.
     pub reader: &'a dyn StorageReader,
-    /// Studies of other stores in the same directory.
-    pub others: BTreeSet<String>,
+    /// Other stores in the same directory.
+    pub others: Others,
     /// Whether whoever holds a study is alive, as far as can be told.
     pub is_alive: fn(&Holder) -> bool,
 }
@@ -137,7 +179,7 @@ pub fn remove(stores: &Stores<'_>, found: &[Leftover], mut gone: impl FnMut(&Lef
 fn take_away(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let aside =
-        if half_written_by(&name).is_some() { path.to_owned() } else { path.with_file_name(format!(".{name}.{}-gc.tmp", std::process::id())) };
+        if half_written_by(&name).is_some() { path.to_owned() } else { path.with_file_name(format!(".{name}.{}-{GC}.tmp", std::process::id())) };
     if aside != path && fs::rename(path, &aside).is_err() {
         return false;
     }
@@ -157,10 +199,23 @@ struct Seen {
 /// Where it lies: all names are single components.
 #[derive(Clone)]
 enum PlaceOf {
-    HalfWritten { pid: Option<u32> },
-    Study { study: String },
-    Trial { study: String, trial: TrialNumber },
-    InTrial { study: String, trial: TrialNumber },
+    /// Of the directory `of`; in a trial's, if `is_in_trial`.
+    HalfWritten {
+        pid: u32,
+        of: String,
+        is_in_trial: bool,
+    },
+    Study {
+        study: String,
+    },
+    Trial {
+        study: String,
+        trial: TrialNumber,
+    },
+    InTrial {
+        study: String,
+        trial: TrialNumber,
+    },
     Data,
 }
 
@@ -172,7 +227,7 @@ fn look(root: &Path) -> Vec<Seen> {
         for entry in entries(&directory) {
             let Some(name) = name_of(&entry) else { continue };
             if let Some(pid) = half_written_by(&name) {
-                seen.push(Seen { path: entry, place: PlaceOf::HalfWritten { pid } });
+                seen.push(Seen { path: entry, place: PlaceOf::HalfWritten { pid, of: study.clone(), is_in_trial: false } });
             } else if let Some(trial) = trial_of(&name) {
                 has_trials = true;
                 look_into_trial(&entry, &study, trial, &mut seen);
@@ -194,7 +249,7 @@ fn look_into_trial(directory: &Path, study: &str, trial: TrialNumber, seen: &mut
     for entry in inside.filter(|path| path.file_name().is_none_or(|name| name != "checkpoints")) {
         let Some(name) = name_of(&entry) else { continue };
         let place = match half_written_by(&name) {
-            Some(pid) => PlaceOf::HalfWritten { pid },
+            Some(pid) => PlaceOf::HalfWritten { pid, of: study.to_owned(), is_in_trial: true },
             None => PlaceOf::InTrial { study: study.to_owned(), trial },
         };
         seen.push(Seen { path: entry, place });
@@ -227,12 +282,22 @@ fn trial_of(name: &str) -> Option<TrialNumber> {
     digits.parse().ok().filter(|number: &u64| number.to_string() == digits).map(TrialNumber)
 }
 
-/// `Some` for the name of something that was being written, `.checkpoint-3.4711-0.tmp`; with the process that did.
-fn half_written_by(name: &str) -> Option<Option<u32>> {
+/// The process that was writing something with this name, `.checkpoint-3.4711-0.tmp`; `None` for other names.
+fn half_written_by(name: &str) -> Option<u32> {
     let inner = name.strip_prefix('.')?;
     let inner = inner.strip_suffix(".tmp").or_else(|| inner.strip_suffix(".old"))?;
     let (_, process) = inner.rsplit_once('.')?;
-    Some(process.split_once('-').and_then(|(pid, _)| pid.parse().ok()))
+    let (pid, count) = process.split_once('-')?;
+    let is_count = count == GC || !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
+    pid.parse().ok().filter(|_| is_count)
+}
+
+/// In the place of a counter, in the name of what `gc` has moved aside.
+const GC: &str = "gc";
+
+/// Whether `gc` has moved it aside, under a name of its own.
+fn was_moved_aside(name: &str) -> bool {
+    half_written_by(name).is_some() && name.ends_with(&format!("-{GC}.tmp"))
 }
 
 fn is_digest(name: &str) -> bool {
@@ -241,104 +306,132 @@ fn is_digest(name: &str) -> bool {
 
 /// What the store says.
 struct Known {
-    /// By the component of its files' path.
-    studies: HashMap<String, StudyFiles>,
+    /// By the name of the directory of their files.
+    studies: HashMap<String, StudyContent>,
+    /// The names of studies as path components: users of tokenised data are noted by them.
+    components: HashSet<String>,
+    /// The checkpoints that trials of any study have, links resolved.
+    registered: HashSet<PathBuf>,
     /// Whether a study trains with the built-in trainer.
     trains: bool,
+    /// The store's id.
+    id: Option<String>,
 }
 
-struct StudyFiles {
+struct StudyContent {
     name: String,
-    root: PathBuf,
+    files: StudyFiles,
     is_held: bool,
     is_command: bool,
     states: BTreeMap<TrialNumber, TrialState>,
-    registered: HashSet<PathBuf>,
     /// Checkpoints of commands that were registered and dropped: of a command's own files nothing else is ours to remove.
     dropped: HashSet<PathBuf>,
 }
 
 impl Known {
     fn read(stores: &Stores<'_>) -> Result<Known, StorageError> {
-        let mut known = Known { studies: HashMap::new(), trains: false };
+        let id = stores.reader.identity()?;
+        let mut known = Known { studies: HashMap::new(), components: HashSet::new(), registered: HashSet::new(), trains: false, id };
         for summary in stores.reader.studies()? {
             known.trains |= matches!(summary.spec.program, Program::Trainer { .. });
-            known.studies.insert(component(&summary.spec.name), StudyFiles::read(stores, &summary)?);
+            known.components.insert(component(&summary.spec.name));
+            known.registered.extend(stores.reader.checkpoints(summary.id)?.into_iter().map(|(_, checkpoint)| real(&checkpoint.path)));
+            known.studies.insert(summary.files(stores.path).name().to_owned(), StudyContent::read(stores, &summary)?);
         }
         Ok(known)
     }
 
     fn judge(&self, stores: &Stores<'_>, root: &Path, seen: Seen) -> Result<Option<Leftover>, StorageError> {
         let Seen { path, place } = seen;
-        let of = |study: &str| self.studies.get(study).filter(|files| files.root == root);
-        let is_young = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).is_ok_and(|at| at.elapsed().unwrap_or_default() < YOUNG);
-        let somebody_runs = self.studies.values().any(|files| files.is_held);
-        if is_young && somebody_runs {
+        // A study of ours in this directory of files, whose files are marked as this store's.
+        let of = |study: &str| {
+            let content = self.studies.get(study).filter(|content| content.files.root() == root);
+            content.filter(|content| is_ours(stores.reader, &content.files, stores.path).unwrap_or(false))
+        };
+        let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).ok();
+        let is_young = modified.is_some_and(|at| at.elapsed().unwrap_or_default() < YOUNG);
+        if is_young && self.studies.values().any(|content| content.is_held) {
             return Ok(None);
         }
         let (kind, study) = match &place {
-            PlaceOf::HalfWritten { pid } => {
-                if pid.is_some_and(processes::exists) {
+            PlaceOf::HalfWritten { pid, of: study, is_in_trial } => {
+                let name = name_of(&path).unwrap_or_default();
+                // What a command writes is its own, whatever it is called.
+                let is_known = study == DATA && !is_in_trial || of(study).is_some_and(|content| !content.is_command || was_moved_aside(&name));
+                if !is_known || processes::exists(*pid) {
                     return Ok(None);
                 }
                 (Kind::HalfWritten, String::new())
             }
             PlaceOf::Study { study } => {
-                let elsewhere = root != default_root(stores.path) || self.studies.contains_key(study) || stores.others.contains(study);
-                if elsewhere {
+                if root != default_root(stores.path) || self.studies.contains_key(study) || !self.is_abandoned(stores, &path, study) {
                     return Ok(None);
                 }
                 (Kind::Study, study.clone())
             }
             PlaceOf::Trial { study, trial } => match of(study) {
-                Some(files) if !files.states.contains_key(trial) && !stores.others.contains(study) => (Kind::Trial, files.name.clone()),
+                Some(content) if !content.states.contains_key(trial) => (Kind::Trial, content.name.clone()),
                 _ => return Ok(None),
             },
             PlaceOf::InTrial { study, trial } => match of(study) {
-                Some(files) if files.is_left_behind(*trial, &path) => (Kind::Checkpoint, files.name.clone()),
+                Some(content) if content.is_left_behind(*trial, &path) => (Kind::Checkpoint, content.name.clone()),
                 _ => return Ok(None),
             },
             PlaceOf::Data => {
                 let users: Vec<String> =
                     entries(&path).filter_map(|entry| name_of(&entry)).filter_map(|name| name.strip_prefix(USED_BY).map(str::to_owned)).collect();
-                let is_used = users.iter().any(|user| self.studies.contains_key(user) || stores.others.contains(user));
+                let is_used = users.iter().any(|user| self.components.contains(user) || stores.others.directories.contains(user));
+                let is_unsure = stores.others.unreadable.is_some() || users.is_empty() && (self.trains || !stores.others.ids.is_empty());
                 // What no trial has used yet, or was made before that was noted, may be any study's.
-                if is_used || users.is_empty() && (self.trains || !stores.others.is_empty()) {
+                if is_used || is_unsure {
                     return Ok(None);
                 }
                 (Kind::Data, String::new())
             }
         };
-        let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).ok();
+        let place = real(&path);
+        if self.registered.iter().any(|kept| kept.starts_with(&place)) {
+            return Ok(None);
+        }
         Ok(Some(Leftover { bytes: size(&path), kind, study, modified, path }))
+    }
+
+    /// Whether a directory of no study of ours belongs to nobody: its store is gone, and no other one beside has it or may.
+    fn is_abandoned(&self, stores: &Stores<'_>, directory: &Path, name: &str) -> bool {
+        let others = &stores.others;
+        match owner(directory) {
+            _ if others.unreadable.is_some() => false,
+            Owner::Unreadable => false,
+            Owner::Nobody => !others.directories.contains(name),
+            Owner::Store { id, .. } if Some(&id) == self.id.as_ref() => true,
+            Owner::Store { id, path } => !others.ids.contains(&id) && store_at(&path) == StoreAt::Nothing,
+        }
     }
 }
 
-impl StudyFiles {
-    fn read(stores: &Stores<'_>, summary: &StudySummary) -> Result<StudyFiles, StorageError> {
+impl StudyContent {
+    fn read(stores: &Stores<'_>, summary: &StudySummary) -> Result<StudyContent, StorageError> {
         let is_command = matches!(summary.spec.program, Program::Command { .. });
         let outcomes = stores.reader.outcomes(summary.id, OutcomeCursor::default())?.0;
-        Ok(StudyFiles {
+        Ok(StudyContent {
             name: summary.spec.name.clone(),
-            root: files_directory(&summary.spec, stores.path),
+            files: summary.files(stores.path),
             is_held: summary.held.as_ref().is_some_and(|held| (stores.is_alive)(&held.holder)),
             is_command,
             states: outcomes.into_iter().map(|outcome| (outcome.number, outcome.state)).collect(),
-            registered: stores.reader.checkpoints(summary.id)?.into_iter().map(|(_, checkpoint)| real(&checkpoint.path)).collect(),
             dropped: if is_command { dropped(stores.reader, summary.id)? } else { HashSet::new() },
         })
     }
 
     /// Whether something in a trial's directory is a checkpoint that nothing goes on from.
     fn is_left_behind(&self, trial: TrialNumber, path: &Path) -> bool {
-        let real = real(path);
         let is_over = self.states.get(&trial).is_some_and(|state| state.is_finished());
         let is_checkpoint = if self.is_command {
-            self.dropped.contains(&real)
+            self.dropped.contains(&real(path))
         } else {
             name_of(path).is_some_and(|name| name.strip_prefix("checkpoint-").is_some_and(|step| step.parse::<u64>().is_ok()))
         };
-        is_over && is_checkpoint && !self.registered.iter().any(|kept| kept.starts_with(&real))
+        is_over && is_checkpoint
     }
 }
 
@@ -367,10 +460,12 @@ mod tests {
 
     #[test]
     fn names_tell_what_was_being_written_and_by_whom() {
-        assert_eq!(half_written_by(".checkpoint-3.4711-0.tmp"), Some(Some(4711)));
-        assert_eq!(half_written_by(".0123456789abcdef.99-12.old"), Some(Some(99)));
-        assert_eq!(half_written_by(".checkpoint-3.77-gc.tmp"), Some(Some(77)));
-        assert_eq!((half_written_by("checkpoint-3"), half_written_by(".hidden"), half_written_by("a.tmp")), (None, None, None));
+        assert_eq!(half_written_by(".checkpoint-3.4711-0.tmp"), Some(4711));
+        assert_eq!(half_written_by(".0123456789abcdef.99-12.old"), Some(99));
+        assert_eq!(half_written_by(".checkpoint-3.77-gc.tmp"), Some(77));
+        for own in ["checkpoint-3", ".hidden", "a.tmp", ".x.tmp", ".x.old", ".model.best.tmp", ".model.7.tmp", ".a.7-b.tmp"] {
+            assert_eq!(half_written_by(own), None, "{own}");
+        }
         assert_eq!((trial_of("trial-12"), trial_of("trial-012"), trial_of("trial-x")), (Some(TrialNumber(12)), None, None));
     }
 

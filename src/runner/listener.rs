@@ -12,7 +12,7 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 
 use super::causes::{LastWords, advice, cause_of};
-use super::disk;
+use super::registration::{Registered, Registrar};
 use crate::engine::Input;
 use crate::event::AttemptEnd;
 use crate::processes;
@@ -39,6 +39,8 @@ pub(super) struct Listener {
     pub single: bool,
     /// Where its words go.
     pub inputs: Sender<Input>,
+    /// Who takes its checkpoints.
+    pub registrar: Arc<Registrar>,
 }
 
 /// A child that is being listened to.
@@ -67,6 +69,16 @@ struct Current {
     end: Option<(EndWord, Option<String>)>,
     /// How many processes the kernel had killed for want of memory when it began.
     memory_kills: Option<u64>,
+}
+
+impl Current {
+    /// A line that begins as a message and is none.
+    fn refuse(&mut self, line: &[u8], why: &str) {
+        self.log.write(line);
+        self.log.write(format!("[hpsearch] the line above was not understood: {why}\n").as_bytes());
+        self.remarks.misread += 1;
+        why.clone_into(&mut self.remarks.why);
+    }
 }
 
 /// What is odd about an attempt's reports; told once each, in its log.
@@ -168,9 +180,14 @@ impl Listener {
             while self.inputs.len() > WAITING {
                 std::thread::sleep(MOMENT);
             }
+            let message = if is_whole { message_of(line).map(|text| Up::parse(&text)) } else { None };
+            // Before the lock, too: a disk may be slow.
+            let registered = match &message {
+                Some(Ok(Up::Checkpoint { path, .. })) => self.register(shared, path),
+                _ => None,
+            };
             let mut shared = lock(shared);
             let Some(current) = shared.current.as_mut() else { return };
-            let message = if is_whole { message_of(line).map(|text| Up::parse(&text)) } else { None };
             if std::mem::take(&mut held_newline) && !matches!(message, Some(Ok(Up::End { .. }))) {
                 current.log.write(b"\n");
             }
@@ -198,21 +215,24 @@ impl Listener {
                     }
                     self.send(Input::Report { trial: current.trial, attempt: current.attempt, step, metrics });
                 }
-                Ok(Up::Checkpoint { path, step }) => {
-                    let path = current.cwd.join(path);
-                    let bytes = Some(disk::size(&path)).filter(|bytes| *bytes > 0);
-                    self.send(Input::Checkpoint { trial: current.trial, attempt: current.attempt, step, path, bytes });
-                }
+                Ok(Up::Checkpoint { step, .. }) => match registered {
+                    Some(Ok(Registered { path, bytes })) => {
+                        self.send(Input::Checkpoint { trial: current.trial, attempt: current.attempt, step, path, bytes });
+                    }
+                    Some(Err(why)) => current.refuse(line, &format!("this checkpoint is not taken: {why}")),
+                    None => {}
+                },
                 Ok(Up::Peak { bytes }) => self.send(Input::Peak { trial: current.trial, attempt: current.attempt, bytes }),
                 Ok(Up::Answer { .. } | Up::Text { .. } | Up::At { .. }) => {}
-                Err(error) => {
-                    current.log.write(line);
-                    current.log.write(format!("[hpsearch] the line above was not understood: {error}\n").as_bytes());
-                    current.remarks.misread += 1;
-                    current.remarks.why = error.to_string();
-                }
+                Err(error) => current.refuse(line, &error.to_string()),
             }
         });
+    }
+
+    /// Looks at a checkpoint that the present attempt announces.
+    fn register(&self, shared: &Mutex<Shared>, path: &Path) -> Option<Result<Registered, String>> {
+        let (trial, cwd) = lock(shared).current.as_ref().map(|current| (current.trial, current.cwd.clone()))?;
+        Some(self.registrar.register(trial, &cwd, path))
     }
 
     fn gone(&self, shared: &Mutex<Shared>, status: Option<ExitStatus>) {

@@ -13,10 +13,11 @@ use crossbeam_channel::Sender;
 
 use super::launcher::{Job, LaunchError, Launcher};
 use super::listener::{Listener, Listening};
+use super::registration::Registrar;
 use crate::device::{Device, Slot};
 use crate::engine::{Assignment, Input};
 use crate::params::Params;
-use crate::paths;
+use crate::paths::{self, StudyFiles};
 use crate::processes;
 use crate::study::{Program, StepClock, StudySpec};
 use crate::verdict::Verdict;
@@ -34,6 +35,8 @@ pub struct ProcessLauncher {
     program: PathBuf,
     spec: Arc<StudySpec>,
     store: PathBuf,
+    files: StudyFiles,
+    registrar: Arc<Registrar>,
     cache: PathBuf,
     workers: HashMap<usize, Worker>,
     pids: BTreeSet<u32>,
@@ -73,10 +76,12 @@ impl Pipe {
 }
 
 impl ProcessLauncher {
-    /// A launcher for `spec`, whose trials' files lie beside `store`. `program` is the hpsearch binary.
-    pub fn new(program: PathBuf, spec: Arc<StudySpec>, store: PathBuf) -> Self {
+    /// A launcher for `spec`, whose trials' files are `files`, with the store at `store`. `program` is the hpsearch binary;
+    /// `protected`: the store and the study file, which no checkpoint may hold.
+    pub fn new(program: PathBuf, spec: Arc<StudySpec>, store: PathBuf, files: StudyFiles, protected: Vec<PathBuf>) -> Self {
         let cache = paths::data_cache(&spec, &store);
-        ProcessLauncher { program, spec, store, cache, workers: HashMap::new(), pids: BTreeSet::new() }
+        let registrar = Arc::new(Registrar::new(files.clone(), protected));
+        ProcessLauncher { program, spec, store, files, registrar, cache, workers: HashMap::new(), pids: BTreeSet::new() }
     }
 
     fn start_worker(&mut self, slot: &Slot, inputs: &Sender<Input>) -> Result<Worker, LaunchError> {
@@ -88,7 +93,8 @@ impl ProcessLauncher {
             command.spawn().map_err(|error| LaunchError { why: format!("cannot start the worker `{}`: {error}", self.program.display()) })?;
         let pid = child.id();
         let stdin = child.stdin.take();
-        let listener = Listener { single: !matches!(self.spec.program, Program::Trainer { .. }), inputs: inputs.clone() };
+        let single = !matches!(self.spec.program, Program::Trainer { .. });
+        let listener = Listener { single, inputs: inputs.clone(), registrar: Arc::clone(&self.registrar) };
         let listening = listener.listen(child).map_err(|error| LaunchError { why: format!("cannot listen to a worker: {error}") })?;
         self.pids.insert(pid);
         Ok(Worker { pid, stdin: Arc::new(Pipe(std::sync::Mutex::new(stdin))), listening, trials: 0 })
@@ -141,9 +147,9 @@ impl ProcessLauncher {
 
 impl Launcher for ProcessLauncher {
     fn launch(&mut self, assignment: &Assignment, inputs: &Sender<Input>) -> Result<Box<dyn Job>, LaunchError> {
-        let directory = paths::trial_directory(&self.spec, &self.store, assignment.trial);
+        let directory = self.files.trial(assignment.trial);
         std::fs::create_dir_all(&directory).map_err(|error| LaunchError { why: format!("cannot make `{}`: {error}", directory.display()) })?;
-        let log = paths::attempt_log(&self.spec, &self.store, assignment.trial, assignment.attempt);
+        let log = self.files.log(assignment.trial, assignment.attempt);
         let message = self.message(assignment, directory)?;
         let index = assignment.slot.index;
         let single = !matches!(self.spec.program, Program::Trainer { .. });

@@ -136,6 +136,7 @@ impl StudyData {
             tags: self.view.tags.clone(),
             held: self.held.as_ref().map(|(holder, acquired)| HeldLease { epoch: self.epoch, holder: holder.clone(), acquired: *acquired }),
             created: self.created,
+            directory: None,
         }
     }
 
@@ -228,6 +229,7 @@ impl StorageReader for MemoryStore {
             spec: study.spec.clone(),
             extension: study.view.extension,
             created: study.created,
+            directory: None,
         }))
     }
 

@@ -1,9 +1,11 @@
 //! The store in one SQLite file: any number of processes read while one writes.
 
 mod append;
+mod at;
 mod backup;
 mod fault;
 mod filesystem;
+mod located;
 mod migrate;
 mod number;
 mod optuna;
@@ -16,6 +18,7 @@ mod trials;
 mod used;
 mod write;
 
+pub use at::{StoreAt, store_at, studies_at};
 pub use soundness::sqlite_version;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +29,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use self::append::Cache;
 use self::fault::Fault;
+use self::located::{Roots, has_path};
 use self::migrate::MIGRATIONS;
 use self::place::Place;
 use super::{
@@ -138,6 +142,38 @@ impl SqliteReader {
         SqliteReader { connection, path: path.to_owned(), place: Place::of(path), seen: None }
     }
 
+    /// Checkpoints with paths as they lead somewhere.
+    fn locate<'a>(&self, study: StudyId, checkpoints: impl Iterator<Item = (TrialNumber, &'a mut Checkpoint)>) -> Result<(), StorageError> {
+        let mut checkpoints = checkpoints.peekable();
+        if checkpoints.peek().is_none() {
+            return Ok(());
+        }
+        let roots = self.read("reading where files lie", |connection| Roots::of(connection, study, &self.path))?;
+        checkpoints.for_each(|(trial, checkpoint)| checkpoint.path = roots.found(Some(trial), &checkpoint.path));
+        Ok(())
+    }
+
+    fn locate_trials(&self, study: StudyId, trials: &mut [Trial]) -> Result<(), StorageError> {
+        let checkpoints = trials.iter_mut().flat_map(|trial| {
+            let number = trial.number;
+            trial.checkpoints.iter_mut().map(move |checkpoint| (number, checkpoint))
+        });
+        self.locate(study, checkpoints)
+    }
+
+    fn locate_events(&self, study: StudyId, events: &mut [(Seq, Timestamp, Event)]) -> Result<(), StorageError> {
+        if !events.iter().any(|(_, _, event)| has_path(event)) {
+            return Ok(());
+        }
+        let roots = self.read("reading where files lie", |connection| Roots::of(connection, study, &self.path))?;
+        for (_, _, event) in events {
+            if let Some(located) = roots.found_event(event) {
+                *event = located;
+            }
+        }
+        Ok(())
+    }
+
     /// Runs `work` on one committed state.
     fn read<T>(&self, doing: &'static str, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, StorageError> {
         let run = || {
@@ -224,6 +260,10 @@ fn configure(connection: &Connection) -> Result<(), Fault> {
 }
 
 impl StorageReader for SqliteReader {
+    fn identity(&self) -> Result<Option<String>, StorageError> {
+        self.read("reading its name", |connection| Ok(Some(connection.query_row("SELECT id FROM store", [], |row| row.get(0))?)))
+    }
+
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
         self.read("listing the studies", read::studies)
     }
@@ -237,14 +277,18 @@ impl StorageReader for SqliteReader {
     }
 
     fn view(&self, study: StudyId) -> Result<StudyView, StorageError> {
-        self.read("reading a study", |connection| read::view(connection, study))
+        let mut view = self.read("reading a study", |connection| read::view(connection, study))?;
+        self.locate_trials(study, &mut view.trials)?;
+        Ok(view)
     }
 
     fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {
-        self.read("reading trials", |connection| {
+        let mut trials = self.read("reading trials", |connection| {
             read::require(connection, study)?;
             pages::page(connection, study, query)
-        })
+        })?;
+        self.locate_trials(study, &mut trials)?;
+        Ok(trials)
     }
 
     fn numbers(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<TrialNumber>, StorageError> {
@@ -278,10 +322,12 @@ impl StorageReader for SqliteReader {
     }
 
     fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {
-        self.read("reading a trial", |connection| {
+        let mut trial = self.read("reading a trial", |connection| {
             read::require(connection, study)?;
             trials::one(connection, study, number)
-        })
+        })?;
+        self.locate_trials(study, trial.as_mut_slice())?;
+        Ok(trial)
     }
 
     fn attempts(&self, study: StudyId, trial: Option<TrialNumber>) -> Result<Vec<Attempt>, StorageError> {
@@ -293,11 +339,15 @@ impl StorageReader for SqliteReader {
     }
 
     fn events_after(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        self.read("reading the journal", |connection| read::events_after(connection, study, seq, limit))
+        let mut events = self.read("reading the journal", |connection| read::events_after(connection, study, seq, limit))?;
+        self.locate_events(study, &mut events)?;
+        Ok(events)
     }
 
     fn events_before(&self, study: StudyId, seq: Seq, limit: u64) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
-        self.read("reading the journal", |connection| read::events_before(connection, study, seq, limit))
+        let mut events = self.read("reading the journal", |connection| read::events_before(connection, study, seq, limit))?;
+        self.locate_events(study, &mut events)?;
+        Ok(events)
     }
 
     fn used(&self, study: StudyId) -> Result<Used, StorageError> {
@@ -305,7 +355,9 @@ impl StorageReader for SqliteReader {
     }
 
     fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError> {
-        self.read("reading checkpoints", |connection| used::checkpoints(connection, study))
+        let mut checkpoints = self.read("reading checkpoints", |connection| used::checkpoints(connection, study))?;
+        self.locate(study, checkpoints.iter_mut().map(|(trial, checkpoint)| (*trial, checkpoint)))?;
+        Ok(checkpoints)
     }
 
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
@@ -333,6 +385,10 @@ impl StorageReader for SqliteReader {
 }
 
 impl StorageReader for SqliteStore {
+    fn identity(&self) -> Result<Option<String>, StorageError> {
+        self.reader.identity()
+    }
+
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
         self.reader.studies()
     }
@@ -429,6 +485,15 @@ impl StorageReader for SqliteStore {
 }
 
 impl Storage for SqliteStore {
+    fn take_directory(&mut self, study: StudyId, name: &str) -> Result<(), StorageError> {
+        self.write("taking a directory", |transaction, _| write::take_directory(transaction, study, name))
+    }
+
+    fn renew_identity(&mut self) -> Result<Option<String>, StorageError> {
+        self.write("giving it a name", |transaction, _| write::renew_identity(transaction))?;
+        self.identity()
+    }
+
     fn create_study(&mut self, now: Timestamp, spec: &StudySpec) -> Result<StudyId, StorageError> {
         self.write("creating a study", |transaction, _| write::create_study(transaction, now, spec))
     }
@@ -446,7 +511,8 @@ impl Storage for SqliteStore {
     }
 
     fn append(&mut self, lease: &Lease, now: Timestamp, events: &[Event]) -> Result<Seq, StorageError> {
-        self.write("writing events", |transaction, cache| write::append(transaction, cache, lease, now, events))
+        let store = self.reader.path.clone();
+        self.write("writing events", |transaction, cache| write::append(transaction, cache, &store, lease, now, events))
     }
 
     fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError> {
@@ -454,7 +520,8 @@ impl Storage for SqliteStore {
     }
 
     fn request(&mut self, study: StudyId, now: Timestamp, request: &Request) -> Result<i64, StorageError> {
-        self.write("writing a request", |transaction, cache| write::request(transaction, cache, study, now, request))
+        let store = self.reader.path.clone();
+        self.write("writing a request", |transaction, cache| write::request(transaction, cache, &store, study, now, request))
     }
 
     fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError> {

@@ -10,7 +10,6 @@ use super::log::LogTail;
 use super::look::Look;
 use super::picture::{Order, Picture, Studio, Subject};
 use crate::forecast::Used;
-use crate::paths::attempt_log;
 use crate::query::{SortKey, TrialQuery};
 use crate::reporters::wording::{HolderLife, StudyState, micros};
 use crate::storage::{Attempt, Holder, StorageError, StorageReader, StudyId, StudySummary};
@@ -224,7 +223,7 @@ impl Source {
         let field = self.field(metric, summary.counts.total())?;
         self.known.log = match (log, detail.trial.last_attempt()) {
             (true, Some(attempt)) => {
-                let path = attempt_log(&summary.spec, &self.store, *trial, attempt);
+                let path = summary.files(&self.store).log(*trial, attempt);
                 let known = self.known.log.take().filter(|known| known.path == path && known.bytes == LogTail::length(&path));
                 // A log that cannot be read is shown as none.
                 Some(known.unwrap_or_else(|| Arc::new(LogTail::read(&path, attempt).unwrap_or_default())))

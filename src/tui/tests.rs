@@ -426,7 +426,7 @@ fn the_log_is_searched_and_stands_at_what_was_found() {
     let directory = tempfile::tempdir().unwrap();
     let mut shown = Shown::new(mixed(), (80, 24));
     shown.files = directory.path().join("hpsearch.db");
-    let log = crate::paths::attempt_log(shown.state.spec(), &shown.files, TrialNumber(0), AttemptNumber(0));
+    let log = crate::paths::StudyFiles::of(shown.state.spec(), None, &shown.files).log(TrialNumber(0), AttemptNumber(0));
     std::fs::create_dir_all(log.parent().unwrap()).unwrap();
     let text: String = (0..200).map(|line| format!("\u{1b}[32mstep {line}\u{1b}[0m{}\n", if line == 70 { "  loss is nan" } else { "" })).collect();
     std::fs::write(&log, text).unwrap();

@@ -30,8 +30,8 @@ fn plant(path: &Path) -> PathBuf {
 /// Leftovers of every kind that a command study can have.
 fn plant_all(site: &Site) -> Vec<PathBuf> {
     let files = site.path("runs/files");
-    let half_written = plant(&files.join(format!("s/trial-0/.checkpoint-3.{DEAD}-0.tmp")));
-    let half_replaced = plant(&files.join(format!("s/trial-1/.checkpoint-4.{DEAD}-7.old")));
+    let half_written = plant(&files.join(format!("s/trial-0/.checkpoint-3.{DEAD}-gc.tmp")));
+    let half_replaced = plant(&files.join(format!("s/trial-1/.one.{DEAD}-gc.tmp")));
     let half_prepared = plant(&files.join(format!("data/.0123456789abcdef0123456789abcdef.{DEAD}-0.tmp")));
     let unknown_trial = plant(&files.join("s/trial-99"));
     let unknown_study = plant(&files.join("gone/trial-0"));
@@ -64,9 +64,13 @@ fn leftovers_of_every_kind_are_listed_and_removed_and_the_rest_stays() {
     let planted = plant_all(&site);
     // A file of the user's in a trial's directory, data that the study uses, and a process that is still writing.
     let mine = plant(&site.path("runs/files/s/trial-2/checkpoints/my-notes"));
+    let looks_half_written: Vec<PathBuf> = [".x.tmp", ".model.best.old", &format!(".epoch.{DEAD}-0.tmp")]
+        .iter()
+        .map(|name| plant(&site.path("runs/files/s/trial-2/checkpoints").join(name)))
+        .collect();
     let used = plant(&site.path("runs/files/data/ffffffffffffffffffffffffffffffff"));
     fs::write(used.join("used-by-s"), "").unwrap();
-    let in_the_making = plant(&site.path(&format!("runs/files/s/trial-2/.checkpoint-3.{}-0.tmp", std::process::id())));
+    let in_the_making = plant(&site.path(&format!("runs/files/s/trial-2/.checkpoint-3.{}-gc.tmp", std::process::id())));
 
     let listed = site.run(&["gc", "--dry-run"]);
     assert_done(&listed);
@@ -87,6 +91,8 @@ fn leftovers_of_every_kind_are_listed_and_removed_and_the_rest_stays() {
     assert!(removed.out.contains("removed 6 leftovers"), "{}", removed.out);
     assert!(planted.iter().all(|path| !path.exists()));
     assert!([&mine, &used, &in_the_making].iter().all(|path| path.join("weights").exists()));
+    assert!(looks_half_written.iter().all(|path| path.exists()), "a command's own files stay, whatever they are called");
+    looks_half_written.iter().for_each(|path| fs::remove_dir_all(path).unwrap());
     fs::remove_dir_all(mine).unwrap();
     fs::remove_dir_all(in_the_making).unwrap();
     assert_eq!(kept(&site), before);

@@ -55,7 +55,7 @@ const MODULES: &[Module] = &[
     ("paths", Policies, &[]),
     ("wire", Policies, &["arguments"]),
     ("forecast", Policies, &[]),
-    ("storage", Policies, &["forecast"]),
+    ("storage", Policies, &["forecast", "paths"]),
     ("footprint", Policies, &["arguments"]),
     ("matrix", Policies, &[]),
     ("outlook", Policies, &["matrix"]),

@@ -7,7 +7,8 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
 
 use super::fault::Fault;
-use super::number::{to_integer, to_real, trial_id};
+use super::located::{Roots, has_path};
+use super::number::{number_of, to_integer, to_real, trial_id};
 use super::read::{race, study_row};
 use crate::device::Slot;
 use crate::event::{AttemptEnd, Event};
@@ -31,6 +32,7 @@ pub(super) struct Cache {
 #[derive(Debug)]
 struct StudyCache {
     revision: i64,
+    roots: Roots,
     objective: String,
     dimensions: BTreeMap<String, (i64, Option<Distribution>)>,
 }
@@ -74,13 +76,14 @@ impl<'a> Append<'a> {
     pub(super) fn new(
         connection: &'a Connection,
         cache: &'a mut Cache,
+        store: &Path,
         study: StudyId,
         revision: i64,
         now: Timestamp,
         trials: u64,
     ) -> Result<Self, Fault> {
         if cache.studies.get(&study).is_none_or(|cached| cached.revision != revision) {
-            cache.studies.insert(study, StudyCache::load(connection, study)?);
+            cache.studies.insert(study, StudyCache::load(connection, store, study)?);
         }
         let Cache { metrics, studies } = cache;
         let cache = studies.get_mut(&study).expect("inserted above if it was not there");
@@ -89,6 +92,8 @@ impl<'a> Append<'a> {
 
     /// Writes one event to the journal and the tables; gives its position.
     pub(super) fn write(&mut self, event: &Event) -> Result<i64, Fault> {
+        let stored = if has_path(event) { self.with_stored_path(event)? } else { None };
+        let event = stored.as_ref().unwrap_or(event);
         self.execute("INSERT INTO event (study_id, at, body) VALUES (?1, ?2, ?3)", params![self.study.0, self.now.0, to_json(event)?])?;
         let seq = self.connection.last_insert_rowid();
         match event {
@@ -143,6 +148,26 @@ impl<'a> Append<'a> {
             _ => self.write_to_trial(seq, event)?,
         }
         Ok(seq)
+    }
+
+    /// An event as it is stored. What is dropped is called as it was when it was saved.
+    fn with_stored_path(&self, event: &Event) -> Result<Option<Event>, Fault> {
+        if let Event::CheckpointDropped { trial, path } = event
+            && trial.0 < self.trials
+        {
+            let rows = self.checkpoints(trial_id(self.study, *trial)?)?;
+            let saved = rows.into_iter().find(|(_, stored)| self.cache.roots.found(Some(*trial), Path::new(stored)) == *path);
+            if let Some((_, stored)) = saved.filter(|(_, stored)| Path::new(stored) != path) {
+                return Ok(Some(Event::CheckpointDropped { trial: *trial, path: stored.into() }));
+            }
+        }
+        Ok(self.cache.roots.stored_event(event))
+    }
+
+    /// The checkpoints of the trial with this id, as they are stored.
+    fn checkpoints(&self, id: i64) -> Result<Vec<(i64, String)>, Fault> {
+        let mut statement = self.connection.prepare_cached("SELECT seq, path FROM checkpoint WHERE trial_id = ?1")?;
+        Ok(statement.query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<Vec<(i64, String)>, _>>()?)
     }
 
     fn execute(&self, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<usize, Fault> {
@@ -352,9 +377,9 @@ impl<'a> Append<'a> {
 
     /// Paths are compared as paths (`/a//b` is `/a/b`), as the fold does.
     fn drop_checkpoint(&self, id: i64, path: &Path) -> Result<(), Fault> {
-        let mut statement = self.connection.prepare_cached("SELECT seq, path FROM checkpoint WHERE trial_id = ?1")?;
-        let stored = statement.query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<Vec<(i64, String)>, _>>()?;
-        for (seq, _) in stored.iter().filter(|(_, stored)| Path::new(stored) == path) {
+        let trial = Some(number_of(id));
+        let (roots, path) = (&self.cache.roots, self.cache.roots.found(trial, path));
+        for (seq, _) in self.checkpoints(id)?.iter().filter(|(_, stored)| roots.found(trial, Path::new(stored)) == path) {
             self.execute("DELETE FROM checkpoint WHERE trial_id = ?1 AND seq = ?2", params![id, seq])?;
         }
         Ok(())
@@ -408,11 +433,12 @@ impl<'a> Append<'a> {
 }
 
 impl StudyCache {
-    fn load(connection: &Connection, study: StudyId) -> Result<Self, Fault> {
+    fn load(connection: &Connection, store: &Path, study: StudyId) -> Result<Self, Fault> {
         let row = study_row(connection, study)?;
         let present = present_dimensions(connection, study)?;
         let distribution = |name: &str| row.spec.space.dimension(name).map(|dimension| dimension.distribution.clone());
         let dimensions = present.into_iter().map(|(name, idx)| (name.clone(), (idx, distribution(&name)))).collect();
-        Ok(StudyCache { revision: row.revision, objective: row.spec.objective().metric.clone(), dimensions })
+        let roots = Roots::of(connection, study, store)?;
+        Ok(StudyCache { revision: row.revision, roots, objective: row.spec.objective().metric.clone(), dimensions })
     }
 }

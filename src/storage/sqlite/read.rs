@@ -38,7 +38,8 @@ pub(super) fn study(connection: &Connection, name: &str) -> Result<Option<Stored
     let mut statement = connection.prepare_cached("SELECT id FROM study WHERE name = ?1")?;
     let Some(id) = statement.query_row([name], |row| row.get(0).map(StudyId)).optional()? else { return Ok(None) };
     let row = study_row(connection, id)?;
-    Ok(Some(StoredStudy { id, spec: row.spec, extension: row.extension, created: row.created }))
+    let directory = directory(connection, id)?;
+    Ok(Some(StoredStudy { id, spec: row.spec, extension: row.extension, created: row.created, directory }))
 }
 
 /// One study's line of `ls`.
@@ -66,7 +67,14 @@ pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySumma
     let (notes, tags) = (notes(connection, id)?, tags(connection, id)?);
     let paused_devices = paused_devices(connection, id)?;
     let held = held(connection, id)?;
-    Ok(StudySummary { id, spec, counts, best, race, race_counts, finished, paused, paused_devices, extension, notes, tags, held, created })
+    let directory = directory(connection, id)?;
+    Ok(StudySummary { id, spec, counts, best, race, race_counts, finished, paused, paused_devices, extension, notes, tags, held, created, directory })
+}
+
+/// The name of the directory of its files, once it was taken.
+fn directory(connection: &Connection, study: StudyId) -> Result<Option<String>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT files FROM study WHERE id = ?1")?;
+    Ok(statement.query_row([study.0], |row| row.get(0))?)
 }
 
 fn paused_devices(connection: &Connection, study: StudyId) -> Result<BTreeSet<Device>, Fault> {

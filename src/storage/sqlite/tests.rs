@@ -123,7 +123,7 @@ fn a_store_of_a_newer_version_is_refused() {
     let (_directory, path, store, _lease) = fresh();
     store.reader.connection.pragma_update(None, "user_version", 99).unwrap();
     drop(store);
-    assert!(matches!(SqliteStore::open(&path), Err(StorageError::Newer { found: 99, known: 3, .. })));
+    assert!(matches!(SqliteStore::open(&path), Err(StorageError::Newer { found: 99, known: 4, .. })));
     assert!(matches!(SqliteReader::open(&path), Err(StorageError::Newer { .. })));
 }
 

@@ -6,3 +6,6 @@ CREATE TABLE store (
     id  TEXT NOT NULL CHECK (length(id) = 32)
 ) STRICT;
 INSERT INTO store (one, id) VALUES (1, lower(hex(randomblob(16))));
+
+-- The name of the directory that holds the files of the study's trials, once it was taken; NULL: by the study's name.
+ALTER TABLE study ADD COLUMN files TEXT;

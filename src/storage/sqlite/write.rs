@@ -1,5 +1,7 @@
 //! Writes studies, leases and requests, each call inside the transaction it is given.
 
+use std::path::Path;
+
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::append::{Append, Cache, add_dimension, present_dimensions, to_json};
@@ -131,11 +133,18 @@ pub(super) fn release(connection: &Connection, lease: &Lease) -> Result<(), Faul
 }
 
 /// Writes events to the journal and the tables.
-pub(super) fn append(connection: &Connection, cache: &mut Cache, lease: &Lease, now: Timestamp, events: &[Event]) -> Result<Seq, Fault> {
+pub(super) fn append(
+    connection: &Connection,
+    cache: &mut Cache,
+    store: &Path,
+    lease: &Lease,
+    now: Timestamp,
+    events: &[Event],
+) -> Result<Seq, Fault> {
     let revision = check_fence(connection, lease)?;
     let trials = trials_of(connection, lease.study)?;
     check_creations(trials, events)?;
-    let mut append = Append::new(connection, cache, lease.study, revision, now, trials)?;
+    let mut append = Append::new(connection, cache, store, lease.study, revision, now, trials)?;
     let mut seq = None;
     for event in events {
         seq = Some(append.write(event)?);
@@ -155,7 +164,14 @@ fn trials_of(connection: &Connection, study: StudyId) -> Result<u64, Fault> {
 }
 
 /// Asks something of whoever runs the study, or does it here where it is but an entry.
-pub(super) fn request(connection: &Connection, cache: &mut Cache, study: StudyId, now: Timestamp, request: &Request) -> Result<i64, Fault> {
+pub(super) fn request(
+    connection: &Connection,
+    cache: &mut Cache,
+    store: &Path,
+    study: StudyId,
+    now: Timestamp,
+    request: &Request,
+) -> Result<i64, Fault> {
     require(connection, study)?;
     connection.execute("INSERT INTO request (study_id, body, at) VALUES (?1, ?2, ?3)", params![study.0, to_json(request)?, now.0])?;
     let id = connection.last_insert_rowid();
@@ -165,7 +181,7 @@ pub(super) fn request(connection: &Connection, cache: &mut Cache, study: StudyId
             return Err(StorageError::NoTrial { trial }.into());
         }
         let revision = connection.query_row("SELECT revision FROM study WHERE id = ?1", [study.0], |row| row.get(0))?;
-        Append::new(connection, cache, study, revision, now, trials)?.write(&entry)?;
+        Append::new(connection, cache, store, study, revision, now, trials)?.write(&entry)?;
         let sql = "UPDATE request SET served_at = ?2, answer = ?3 WHERE id = ?1";
         connection.execute(sql, params![id, now.0, to_json(&Answer::Done(String::new()))?])?;
     }
@@ -175,5 +191,18 @@ pub(super) fn request(connection: &Connection, cache: &mut Cache, study: StudyId
 /// Keeps a text by its digest.
 pub(super) fn keep_document(connection: &Connection, digest: &str, body: &str) -> Result<(), Fault> {
     connection.execute("INSERT OR IGNORE INTO document (digest, body) VALUES (?1, ?2)", params![digest, body])?;
+    Ok(())
+}
+
+/// Takes a directory of that name for the files of a study's trials.
+pub(super) fn take_directory(connection: &Connection, study: StudyId, name: &str) -> Result<(), Fault> {
+    require(connection, study)?;
+    connection.execute("UPDATE study SET files = ?2 WHERE id = ?1", params![study.0, name])?;
+    Ok(())
+}
+
+/// Gives the store a new name.
+pub(super) fn renew_identity(connection: &Connection) -> Result<(), Fault> {
+    connection.execute("UPDATE store SET id = lower(hex(randomblob(16)))", [])?;
     Ok(())
 }

@@ -1,0 +1,310 @@
+//! Whose a study's files are: a mark in their directory names the store, so that no store touches another's.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::RunnerError;
+use super::disk::entries;
+use crate::checkpoint::Checkpoint;
+use crate::paths::{StudyFiles, component};
+use crate::query::Filter;
+use crate::storage::sqlite::{StoreAt, store_at};
+use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
+use crate::study::Program;
+use crate::trial::TrialNumber;
+
+/// The file in a study's directory that says whose it is.
+pub const MARK: &str = ".hpsearch-store";
+
+/// So many names are tried for a study's directory, each taken by another store.
+const NAMES: usize = 64;
+
+/// What the mark says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Mark {
+    version: u32,
+    /// The store's random id.
+    store: String,
+    /// Where the store was when it was last run.
+    path: PathBuf,
+}
+
+/// Whose a directory is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Nobody's: it is not there, or has no mark.
+    Nobody,
+    /// The store's with this id; last seen at this path.
+    Store {
+        /// Its id.
+        id: String,
+        /// Its path when it was last run.
+        path: PathBuf,
+    },
+    /// Somebody's, but the mark cannot be read.
+    Unreadable,
+}
+
+/// What is done about checkpoints that cannot be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// The study is not run: a disk may not be mounted.
+    Refuse,
+    /// Its user says that they are gone.
+    Forget,
+}
+
+/// Whose a study's directory is.
+pub fn owner(directory: &Path) -> Owner {
+    let text = match fs::read_to_string(directory.join(MARK)) {
+        Ok(text) => text,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Owner::Nobody,
+        Err(_) => return Owner::Unreadable,
+    };
+    serde_json::from_str(&text).map_or(Owner::Unreadable, |mark: Mark| Owner::Store { id: mark.store, path: mark.path })
+}
+
+/// Whether the files of a study are those of this store, so that it may remove some: the mark says so, and no other store of
+/// that id is where this one was last run. A store that keeps no files says of all that they are its own.
+///
+/// # Errors
+/// Those of the store.
+pub fn is_ours(storage: &dyn StorageReader, files: &StudyFiles, store: &Path) -> Result<bool, StorageError> {
+    let Some(mine) = storage.identity()? else { return Ok(true) };
+    Ok(match owner(&files.directory()) {
+        Owner::Store { id, path } => id == mine && !is_another(&path, store, &mine),
+        Owner::Nobody | Owner::Unreadable => false,
+    })
+}
+
+/// Takes a directory for the files of a study before it is run, and says in the store which. The one that it has, if that is
+/// still its own; one that was moved together with its store is taken over. Where it is another store's (two stores in one
+/// directory, a copy of a store, files that an earlier store left), it is left alone, and another one is taken beside it.
+///
+/// # Errors
+/// Those of the store; checkpoints that cannot be reached, unless they may be forgotten; a directory that cannot be made.
+pub fn claim(storage: &mut dyn Storage, study: StoredStudy, store: &Path, unreachable: Unreachable) -> Result<StoredStudy, RunnerError> {
+    // A closure's trials have no files.
+    let identity = if matches!(study.spec.program, Program::Inline) { None } else { storage.identity()? };
+    let Some(id) = identity else { return Ok(study) };
+    if unreachable == Unreachable::Refuse {
+        refuse_unreachable(storage, &study, store, &id)?;
+    }
+    let id = match owner(&study.files(store).directory()) {
+        Owner::Store { id: marked, path } if marked == id && is_another(&path, store, &id) => storage.renew_identity()?.unwrap_or(id),
+        _ => id,
+    };
+    let known = storage.count(study.id, &Filter::all())?;
+    let short = id.get(..8).unwrap_or(&id);
+    let own = component(&study.spec.name);
+    let others = (0..NAMES).map(|count| if count == 0 { format!("{own}~{short}") } else { format!("{own}~{short}-{count}") });
+    let names = study.directory.clone().into_iter().chain([own.clone()]).chain(others);
+    for name in names {
+        let directory = StudyFiles::of(&study.spec, Some(&name), store).directory();
+        if take(&directory, &id, store, known, study.directory.is_none()).map_err(|source| refused(&directory, source))? {
+            if study.directory.as_ref() != Some(&name) {
+                storage.take_directory(study.id, &name)?;
+            }
+            return Ok(StoredStudy { directory: Some(name), ..study });
+        }
+    }
+    let directory = study.files(store).directory();
+    Err(refused(&directory, io::Error::other("every name beside it is taken by other stores")))
+}
+
+fn refused(directory: &Path, source: io::Error) -> RunnerError {
+    RunnerError::Files { directory: directory.to_owned(), source }
+}
+
+/// Takes a directory, if it is free; `false`, if it is somebody else's. `known`: how many trials the study has, whose files may
+/// lie there without a mark if it was never marked by this store (`is_first`), which earlier versions did not do.
+fn take(directory: &Path, id: &str, store: &Path, known: u64, is_first: bool) -> io::Result<bool> {
+    match owner(directory) {
+        Owner::Unreadable => Ok(false),
+        Owner::Store { id: marked, path } if marked == id => {
+            if path != store {
+                replace_mark(directory, id, store)?;
+            }
+            Ok(true)
+        }
+        Owner::Store { id: other, path } => {
+            let is_left = matches!(store_at(&path), StoreAt::Nothing) && holds_nothing(directory);
+            if is_left && owner(directory) == (Owner::Store { id: other, path }) {
+                replace_mark(directory, id, store)?;
+            }
+            Ok(is_left)
+        }
+        Owner::Nobody => {
+            let is_free = holds_nothing(directory) || is_first && known > 0 && holds_trials_below(directory, known);
+            if !is_free {
+                return Ok(false);
+            }
+            fs::create_dir_all(directory)?;
+            match OpenOptions::new().write(true).create_new(true).open(directory.join(MARK)) {
+                Ok(file) => write_mark(file, id, store).map(|()| true),
+                // Another store was faster.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    Ok(matches!(owner(directory), Owner::Store { id: marked, .. } if marked == id))
+                }
+                Err(error) => Err(error),
+            }
+        }
+    }
+}
+
+/// Whether there is no trial's directory, nor anything else but a mark.
+fn holds_nothing(directory: &Path) -> bool {
+    entries(directory).all(|entry| entry.file_name().is_some_and(|name| name == MARK))
+}
+
+/// Whether all trials that have files there are among the first `known`.
+fn holds_trials_below(directory: &Path, known: u64) -> bool {
+    entries(directory).filter_map(|entry| entry.file_name()?.to_str()?.strip_prefix("trial-")?.parse().ok()).all(|number: u64| number < known)
+}
+
+fn write_mark(mut file: File, id: &str, store: &Path) -> io::Result<()> {
+    let mark = Mark { version: 1, store: id.to_owned(), path: store.to_owned() };
+    let text = serde_json::to_string(&mark).map_err(io::Error::other)?;
+    file.write_all(format!("{text}\n").as_bytes())?;
+    file.sync_all()
+}
+
+fn replace_mark(directory: &Path, id: &str, store: &Path) -> io::Result<()> {
+    let draft = directory.join(format!("{MARK}.{}.tmp", std::process::id()));
+    write_mark(File::create(&draft)?, id, store)?;
+    fs::rename(&draft, directory.join(MARK))
+}
+
+/// Whether at `path` there is another file than `store` that is a store of the same id, or may be one.
+fn is_another(path: &Path, store: &Path, id: &str) -> bool {
+    let place = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    if path == store || place(path).is_some_and(|there| Some(there) == place(store)) {
+        return false;
+    }
+    match store_at(path) {
+        StoreAt::Store(found) => found == id,
+        StoreAt::Unreadable => true,
+        StoreAt::Nothing => false,
+    }
+}
+
+/// An error, if checkpoints are not where the store has them, and not because they were removed there: the directory that
+/// holds them is missing, too, and it is not the study's own.
+fn refuse_unreachable(storage: &dyn Storage, study: &StoredStudy, store: &Path, id: &str) -> Result<(), RunnerError> {
+    let own = study.files(store).directory();
+    let is_marked = matches!(owner(&own), Owner::Store { id: marked, .. } if marked == id);
+    let is_unreachable = |checkpoint: &Checkpoint| {
+        let path = &checkpoint.path;
+        matches!(path.try_exists(), Ok(false)) && !(is_marked && path.starts_with(&own)) && path.parent().is_none_or(|parent| !parent.exists())
+    };
+    let lost: Vec<(TrialNumber, Checkpoint)> =
+        storage.checkpoints(study.id)?.into_iter().filter(|(_, checkpoint)| is_unreachable(checkpoint)).collect();
+    match lost.first() {
+        None => Ok(()),
+        Some((_, first)) => Err(RunnerError::Unreachable { study: study.spec.name.clone(), count: lost.len(), path: first.path.clone() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Direction;
+    use crate::space::Space;
+    use crate::storage::sqlite::SqliteStore;
+    use crate::study::StudySpec;
+    use crate::time::Timestamp;
+
+    /// A store at a path with a study `s`, as its runner takes it.
+    fn claimed(path: &Path) -> (SqliteStore, StoredStudy) {
+        let mut store = SqliteStore::open(path).unwrap();
+        let program = Program::Command { run: vec!["true".to_owned()], cwd: "/".into(), env: Default::default() };
+        let spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), program);
+        if store.study("s").unwrap().is_none() {
+            store.create_study(Timestamp(0), &spec).unwrap();
+        }
+        let study = store.study("s").unwrap().unwrap();
+        let study = claim(&mut store, study, path, Unreachable::Refuse).unwrap();
+        (store, study)
+    }
+
+    fn name(study: &StoredStudy) -> &str {
+        study.directory.as_deref().unwrap()
+    }
+
+    #[test]
+    fn two_stores_in_one_directory_have_two_directories_of_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let (one, other) = (directory.path().join("a.db"), directory.path().join("b.db"));
+        let (_, first) = claimed(&one);
+        let (store, second) = claimed(&other);
+        assert_eq!(name(&first), "s");
+        let id = store.identity().unwrap().unwrap();
+        assert_eq!(name(&second), format!("s~{}", &id[..8]));
+        // Each keeps its own.
+        assert_eq!(claimed(&one).1, first);
+        assert_eq!(claimed(&other).1, second);
+        assert!(is_ours(&store, &second.files(&other), &other).unwrap());
+        assert!(!is_ours(&store, &first.files(&one), &other).unwrap());
+    }
+
+    #[test]
+    fn a_store_that_was_moved_takes_its_files_with_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let (before, after) = (directory.path().join("before"), directory.path().join("after"));
+        let (store, study) = claimed(&before.join("a.db"));
+        let id = store.identity().unwrap();
+        drop(store);
+        fs::rename(&before, &after).unwrap();
+        let (store, moved) = claimed(&after.join("a.db"));
+        assert_eq!((name(&moved), store.identity().unwrap()), (name(&study), id.clone()));
+        let marked = owner(&after.join("files/s"));
+        assert_eq!(marked, Owner::Store { id: id.unwrap(), path: after.join("a.db") });
+    }
+
+    #[test]
+    fn a_copy_of_a_store_gets_a_name_and_a_directory_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let (original, copy) = (directory.path().join("a.db"), directory.path().join("copy.db"));
+        let (store, study) = claimed(&original);
+        let id = store.identity().unwrap();
+        drop(store);
+        fs::copy(&original, &copy).unwrap();
+        // Before it is run, it may remove nothing.
+        let reader = SqliteStore::open(&copy).unwrap();
+        assert!(!is_ours(&reader, &study.files(&copy), &copy).unwrap());
+        drop(reader);
+        let (store, copied) = claimed(&copy);
+        assert_ne!(store.identity().unwrap(), id);
+        assert!(name(&copied).starts_with("s~"), "{copied:?}");
+        assert_eq!(claimed(&original).1, study);
+        assert_eq!(claimed(&copy).1, copied);
+    }
+
+    #[test]
+    fn a_new_store_beside_old_files_leaves_them_alone_and_takes_over_what_is_empty() {
+        let directory = tempfile::tempdir().unwrap();
+        let old = directory.path().join("files/s/trial-0");
+        fs::create_dir_all(&old).unwrap();
+        let path = directory.path().join("a.db");
+        assert!(name(&claimed(&path).1).starts_with("s~"));
+        fs::remove_dir_all(directory.path().join("files")).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert_eq!(name(&claimed(&path).1), "s");
+        // The store is made anew, nothing was ever saved.
+        fs::remove_file(&path).unwrap();
+        let (store, again) = claimed(&path);
+        assert!(name(&again) == "s~".to_owned() + &store.identity().unwrap().unwrap()[..8] || name(&again) == "s");
+    }
+
+    #[test]
+    fn a_mark_that_cannot_be_read_belongs_to_somebody() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir_all(directory.path().join("files/s")).unwrap();
+        fs::write(directory.path().join("files/s").join(MARK), "torn").unwrap();
+        assert!(name(&claimed(&directory.path().join("a.db")).1).starts_with("s~"));
+    }
+}

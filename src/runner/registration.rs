@@ -1,0 +1,148 @@
+//! Checkpoints as trials announce them: which are taken, where they lie, and what they take on the disk.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use super::disk;
+use super::removal::inside;
+use crate::paths::StudyFiles;
+use crate::trial::TrialNumber;
+
+/// A checkpoint that cannot be looked at within this time (a dead network mount) is not.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Takes in the checkpoints of one study's trials.
+#[derive(Debug)]
+pub(super) struct Registrar {
+    files: StudyFiles,
+    /// Besides the directory of files: what no checkpoint may hold.
+    protected: Vec<PathBuf>,
+}
+
+/// A checkpoint that is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Registered {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it takes on the disk; `None`: it lies outside its trial's directory, is never removed, and does not count.
+    pub bytes: Option<u64>,
+}
+
+impl Registrar {
+    pub(super) fn new(files: StudyFiles, protected: Vec<PathBuf>) -> Self {
+        Registrar { files, protected }
+    }
+
+    /// Takes a checkpoint, given relative to `cwd` or whole; or says why not. Whoever waits for this waits for the disk.
+    pub(super) fn register(&self, trial: TrialNumber, cwd: &Path, path: &Path) -> Result<Registered, String> {
+        if path.as_os_str().is_empty() {
+            return Err("its path is empty".to_owned());
+        }
+        let whole = cwd.join(path);
+        let (files, protected) = (self.files.clone(), self.protected.clone());
+        let (tx, rx) = channel();
+        let looked = whole.clone();
+        // On a thread of its own: what hangs there hangs for ever.
+        let spawned = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
+            let _nobody_waits_any_more = tx.send(look(&files, &protected, trial, &looked));
+        });
+        if spawned.is_err() {
+            return Ok(Registered { path: whole, bytes: None });
+        }
+        match rx.recv_timeout(PATIENCE) {
+            Ok(found) => found,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                Err(format!("`{}` could not be looked at within {} s", whole.display(), PATIENCE.as_secs()))
+            }
+        }
+    }
+}
+
+fn look(files: &StudyFiles, protected: &[PathBuf], trial: TrialNumber, path: &Path) -> Result<Registered, String> {
+    let own = files.trial(trial);
+    if let Some(real) = inside(files, trial, path) {
+        let canonical = fs::canonicalize(&own).ok();
+        // Said by another way than ours (a link, `..`), it is kept by ours.
+        let path = canonical.and_then(|own_real| Some(own.join(real.strip_prefix(own_real).ok()?))).unwrap_or_else(|| path.to_owned());
+        let bytes = Some(disk::size(&path)).filter(|bytes| *bytes > 0);
+        return Ok(Registered { path, bytes });
+    }
+    if let Ok(real) = fs::canonicalize(path) {
+        let refused = |why: &str| Err(format!("`{}` {why}, and a checkpoint is a file or a directory of its own", path.display()));
+        if real.parent().is_none() {
+            return refused("is the root of the file system");
+        }
+        if is_mount_point(&real) {
+            return refused("is where a file system is mounted");
+        }
+        let held = protected
+            .iter()
+            .map(PathBuf::as_path)
+            .chain([files.root()])
+            .find(|held| fs::canonicalize(held).is_ok_and(|held| held.starts_with(&real)));
+        if let Some(held) = held {
+            return refused(&format!("holds `{}`", held.display()));
+        }
+    }
+    Ok(Registered { path: path.to_owned(), bytes: None })
+}
+
+fn is_mount_point(path: &Path) -> bool {
+    let (Ok(own), Some(Ok(above))) = (fs::metadata(path), path.parent().map(fs::metadata)) else { return false };
+    own.is_dir() && (own.dev() != above.dev() || own.ino() == above.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Direction;
+    use crate::space::Space;
+    use crate::study::{Program, StudySpec};
+
+    const TRIAL: TrialNumber = TrialNumber(2);
+
+    fn site() -> (tempfile::TempDir, StudyFiles, Registrar) {
+        let directory = tempfile::tempdir().unwrap();
+        let store = directory.path().join("runs/hpsearch.db");
+        let spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
+        let files = StudyFiles::of(&spec, None, &store);
+        fs::create_dir_all(files.trial(TRIAL).join("checkpoints")).unwrap();
+        fs::write(&store, "store").unwrap();
+        let registrar = Registrar::new(files.clone(), vec![store]);
+        (directory, files, registrar)
+    }
+
+    #[test]
+    fn what_lies_in_the_trials_directory_counts_and_what_lies_elsewhere_does_not() {
+        let (directory, files, registrar) = site();
+        let own = files.trial(TRIAL).join("checkpoints/a");
+        fs::write(&own, "weights").unwrap();
+        let taken = registrar.register(TRIAL, directory.path(), &own).unwrap();
+        assert_eq!(taken.path, own);
+        assert!(taken.bytes.is_some_and(|bytes| bytes > 0));
+        let roundabout = files.trial(TRIAL).join("../trial-2/checkpoints/a");
+        assert_eq!(registrar.register(TRIAL, directory.path(), &roundabout), Ok(taken));
+        fs::write(directory.path().join("mine"), "weights").unwrap();
+        let mine = Registered { path: directory.path().join("mine"), bytes: None };
+        assert_eq!(registrar.register(TRIAL, directory.path(), Path::new("mine")), Ok(mine));
+        // The trial that it began from keeps its own.
+        let of_another = files.trial(TrialNumber(0)).join("checkpoints");
+        fs::create_dir_all(&of_another).unwrap();
+        assert_eq!(registrar.register(TRIAL, directory.path(), &of_another).unwrap().bytes, None);
+    }
+
+    #[test]
+    fn what_holds_more_than_a_checkpoint_is_refused() {
+        let (directory, files, registrar) = site();
+        let why = |path: &Path| registrar.register(TRIAL, directory.path(), path).unwrap_err();
+        assert!(why(Path::new("/")).contains("root"), "{}", why(Path::new("/")));
+        assert!(why(Path::new("/proc")).contains("mounted"));
+        assert!(why(Path::new("")).contains("empty"));
+        for path in [directory.path(), Path::new("."), Path::new("runs"), files.root(), Path::new("runs/hpsearch.db")] {
+            assert!(why(path).contains("holds"), "{}", why(path));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What may be removed of a dropped checkpoint: only what lies, links resolved, in its own trial's directory.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::paths::StudyFiles;
+use crate::trial::TrialNumber;
+
+/// Removes dropped checkpoints of one study.
+#[derive(Debug)]
+pub struct Remover {
+    files: StudyFiles,
+    /// Whether the files are this store's; else nothing is removed.
+    ours: bool,
+    /// Checkpoints that are listed, with links resolved.
+    resolved: HashMap<PathBuf, PathBuf>,
+}
+
+impl Remover {
+    /// For the files of a study; `ours`: whether they are this store's, see [`super::ownership::is_ours`].
+    pub fn new(files: StudyFiles, ours: bool) -> Self {
+        Remover { files, ours, resolved: HashMap::new() }
+    }
+
+    /// Removes a dropped checkpoint, if it lies strictly inside its trial's directory and holds none of those in `listed`, which
+    /// any trial still has. What stays is the user's own, or found by `gc`.
+    pub fn remove<'a>(&mut self, trial: TrialNumber, path: &Path, listed: impl Iterator<Item = &'a Path>) {
+        if !self.ours {
+            return;
+        }
+        let Some(real) = inside(&self.files, trial, path) else { return };
+        let resolved = &mut self.resolved;
+        let is_needed = |kept: &Path| {
+            let kept_real = resolved.entry(kept.to_owned()).or_insert_with(|| real_place(kept).unwrap_or_else(|| kept.to_owned()));
+            kept_real.starts_with(&real)
+        };
+        if listed.map(is_needed).any(|needed| needed) {
+            return;
+        }
+        // Not removed now, it is found as unreferenced later: nothing depends on it.
+        let _found_later = if is_directory(&real) { fs::remove_dir_all(&real) } else { fs::remove_file(&real) };
+        self.resolved.remove(path);
+    }
+}
+
+/// Where a path is, if it lies strictly inside the trial's directory: all links on the way resolved, a last one not followed.
+pub fn inside(files: &StudyFiles, trial: TrialNumber, path: &Path) -> Option<PathBuf> {
+    let root = fs::canonicalize(files.root()).ok()?;
+    let own = fs::canonicalize(files.trial(trial)).ok()?;
+    // The trial's directory itself is no link to somewhere else.
+    if own != root.join(files.name()).join(format!("trial-{trial}")) {
+        return None;
+    }
+    let real = real_place(path)?;
+    (real.starts_with(&own) && real != own).then_some(real)
+}
+
+/// A path whose directory is resolved; a link at its end is itself.
+fn real_place(path: &Path) -> Option<PathBuf> {
+    // `a/..` and `/` have no last name of their own.
+    let name = path.file_name()?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(fs::canonicalize(parent).ok()?.join(name))
+}
+
+fn is_directory(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Direction;
+    use crate::space::Space;
+    use crate::study::{Program, StudySpec};
+
+    const TRIAL: TrialNumber = TrialNumber(1);
+
+    fn files(directory: &Path) -> StudyFiles {
+        let spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
+        let files = StudyFiles::of(&spec, None, &directory.join("hpsearch.db"));
+        fs::create_dir_all(files.trial(TRIAL).join("checkpoints")).unwrap();
+        files
+    }
+
+    fn plant(path: &Path) -> PathBuf {
+        fs::create_dir_all(path).unwrap();
+        fs::write(path.join("weights"), "7").unwrap();
+        path.to_owned()
+    }
+
+    fn remove(files: &StudyFiles, path: &Path, listed: &[&Path]) {
+        Remover::new(files.clone(), true).remove(TRIAL, path, listed.iter().copied());
+    }
+
+    #[test]
+    fn only_what_lies_inside_the_trials_own_directory_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = files(directory.path());
+        let own = plant(&files.trial(TRIAL).join("checkpoints/a"));
+        let of_another = plant(&files.trial(TrialNumber(0)).join("checkpoints/a"));
+        let elsewhere = plant(&directory.path().join("mine"));
+        let up = files.trial(TRIAL).join("../trial-0/checkpoints/a");
+        for path in
+            [&of_another, &elsewhere, &up, &files.trial(TRIAL), &files.directory(), files.root(), directory.path(), Path::new("/"), Path::new("")]
+        {
+            remove(&files, path, &[]);
+        }
+        remove(&files, &files.trial(TRIAL).join(".."), &[]);
+        assert!([&own, &of_another, &elsewhere].iter().all(|path| path.join("weights").exists()));
+        remove(&files, &own, &[]);
+        assert!(!own.exists());
+    }
+
+    #[test]
+    fn what_holds_a_checkpoint_that_is_listed_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = files(directory.path());
+        let all = plant(&files.trial(TRIAL).join("checkpoints/a"));
+        let file = all.join("weights");
+        remove(&files, &all, &[&file]);
+        assert!(file.exists());
+        remove(&files, &file, &[]);
+        assert!(!file.exists() && all.exists());
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = files(directory.path());
+        let elsewhere = plant(&directory.path().join("mine"));
+        let own = files.trial(TRIAL).join("checkpoints");
+        std::os::unix::fs::symlink(&elsewhere, own.join("link")).unwrap();
+        remove(&files, &own.join("link/weights"), &[]);
+        assert!(elsewhere.join("weights").exists(), "what lies behind a link is elsewhere");
+        let holder = plant(&own.join("b"));
+        std::os::unix::fs::symlink(&elsewhere, holder.join("link")).unwrap();
+        remove(&files, &holder, &[]);
+        remove(&files, &own.join("link"), &[]);
+        assert!(!holder.exists() && !own.join("link").is_symlink() && elsewhere.join("weights").exists());
+        // A trial's directory that is a link leads to somebody else's.
+        fs::remove_dir_all(files.trial(TRIAL)).unwrap();
+        std::os::unix::fs::symlink(directory.path(), files.trial(TRIAL)).unwrap();
+        remove(&files, &files.trial(TRIAL).join("mine"), &[]);
+        assert!(elsewhere.exists());
+    }
+
+    #[test]
+    fn nothing_is_removed_of_files_that_are_not_this_stores() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = files(directory.path());
+        let own = plant(&files.trial(TRIAL).join("checkpoints/a"));
+        Remover::new(files, false).remove(TRIAL, &own, [].into_iter());
+        assert!(own.exists());
+    }
+}

@@ -1,0 +1,94 @@
+//! What lies at a path: a store, and which, or nothing that is one.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::fault::Fault;
+use super::migrate::APPLICATION_ID;
+use crate::paths::component;
+use crate::storage::{BUSY_TIMEOUT, StorageError};
+
+/// What lies at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreAt {
+    /// No store.
+    Nothing,
+    /// A store with this id; empty for one of an earlier version, which has none.
+    Store(String),
+    /// Something that may be a store, and cannot be read.
+    Unreadable,
+}
+
+/// Looks at a path. The file is opened through SQLite only: a process that closes a store's file by hand gives up all the
+/// locks that it has on it.
+pub fn store_at(path: &Path) -> StoreAt {
+    match std::fs::metadata(path) {
+        Ok(file) if !file.is_file() || file.len() == 0 => return StoreAt::Nothing,
+        Ok(_) => {}
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return StoreAt::Nothing,
+        Err(_) => return StoreAt::Unreadable,
+    }
+    let look = || {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        let application: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+        if application != APPLICATION_ID {
+            return Ok(StoreAt::Nothing);
+        }
+        let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if version < 4 {
+            return Ok(StoreAt::Store(String::new()));
+        }
+        connection.query_row("SELECT id FROM store", [], |row| row.get(0)).map(StoreAt::Store)
+    };
+    look().unwrap_or_else(|error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => StoreAt::Nothing,
+        _ => StoreAt::Unreadable,
+    })
+}
+
+/// The id of the store at a path, and the names of the directories that its studies' files have; `None` if there is no store.
+///
+/// # Errors
+/// Something is there that may be a store, and cannot be read.
+pub fn studies_at(path: &Path) -> Result<Option<(String, Vec<String>)>, StorageError> {
+    let id = match store_at(path) {
+        StoreAt::Nothing => return Ok(None),
+        StoreAt::Store(id) => id,
+        StoreAt::Unreadable => return Err(StorageError::Missing { path: path.display().to_string() }),
+    };
+    let read = || {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        let sql = if id.is_empty() { "SELECT name, NULL FROM study" } else { "SELECT name, files FROM study" };
+        let mut statement = connection.prepare(sql)?;
+        let rows = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?)))?;
+        Ok(rows.collect::<Result<Vec<_>, rusqlite::Error>>()?)
+    };
+    let named = read().map_err(|fault: Fault| fault.at(path, "reading its studies"))?;
+    Ok(Some((id, named.into_iter().map(|(name, directory)| directory.unwrap_or_else(|| component(&name))).collect())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::StorageReader as _;
+    use crate::storage::sqlite::SqliteStore;
+
+    #[test]
+    fn a_store_is_told_from_other_files_whatever_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let id = SqliteStore::open(&path("experiments")).unwrap().identity().unwrap().unwrap();
+        assert_eq!(store_at(&path("experiments")), StoreAt::Store(id));
+        std::fs::write(path("notes.db"), "to do").unwrap();
+        Connection::open(path("other.db")).unwrap().execute_batch("CREATE TABLE a (x)").unwrap();
+        for name in ["notes.db", "other.db", "missing.db", "."] {
+            assert_eq!(store_at(&path(name)), StoreAt::Nothing, "{name}");
+        }
+    }
+}
