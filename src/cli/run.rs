@@ -111,10 +111,15 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         spec.budget.extend(known.extension);
         tell_extension(known, &arguments.set, console);
     }
-    if let Some(known) = &known
-        && let Some(exit) = refuse_change(known, &spec, arguments, &file, console)?
-    {
-        return Ok(exit);
+    if let Some(known) = &known {
+        let rebased = config::moved(&known.spec, &spec, &|path| path.exists());
+        if let Some((moved, _)) = &rebased {
+            console.say(&format!("the project was moved from {} to {}", shown(&moved.from), shown(&moved.to)));
+        }
+        let before = rebased.map_or_else(|| known.spec.clone(), |(_, spec)| spec);
+        if let Some(exit) = refuse_change(&before, &spec, arguments, &file, console)? {
+            return Ok(exit);
+        }
     }
     warm_start::settle(&mut spec, known.as_ref().map(|known| &known.spec), &store, console)?;
     if let Some(warning) = missing_program(&spec) {
@@ -197,14 +202,8 @@ fn lines(arguments: &RunArguments, talk: Talk) -> Option<Box<dyn Reporter>> {
 }
 
 /// Shows what changed since the study was stored; the exit code if it may not go on like that.
-fn refuse_change(
-    known: &StoredStudy,
-    spec: &StudySpec,
-    arguments: &RunArguments,
-    file: &Path,
-    console: &mut Console,
-) -> Result<Option<Exit>, Failure> {
-    let changes = config::difference(&known.spec, spec);
+fn refuse_change(known: &StudySpec, spec: &StudySpec, arguments: &RunArguments, file: &Path, console: &mut Console) -> Result<Option<Exit>, Failure> {
+    let changes = config::difference(known, spec);
     if changes.is_empty() {
         return Ok(None);
     }

@@ -9,11 +9,11 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::disk::{entries, size};
-use super::ownership::{Owner, is_ours, owner};
+use super::ownership::{Owner, is_gone, is_ours, owner};
 use crate::event::{Event, Seq};
 use crate::paths::{StudyFiles, component, files_directory};
 use crate::processes;
-use crate::storage::sqlite::{StoreAt, store_at, studies_at};
+use crate::storage::sqlite::studies_at;
 use crate::storage::{Holder, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::Program;
 use crate::trial::{TrialNumber, TrialState};
@@ -404,7 +404,7 @@ impl Known {
             Owner::Unreadable => false,
             Owner::Nobody => !others.directories.contains(name),
             Owner::Store { id, .. } if Some(&id) == self.id.as_ref() => true,
-            Owner::Store { id, path } => !others.ids.contains(&id) && store_at(&path) == StoreAt::Nothing,
+            Owner::Store { id, path } => !others.ids.contains(&id) && is_gone(&path, &id),
         }
     }
 }

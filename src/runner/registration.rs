@@ -78,10 +78,11 @@ fn look(files: &StudyFiles, protected: &[PathBuf], trial: TrialNumber, path: &Pa
         if is_mount_point(&real) {
             return refused("is where a file system is mounted");
         }
+        let directory = files.directory();
         let held = protected
             .iter()
             .map(PathBuf::as_path)
-            .chain([files.root()])
+            .chain([files.root(), &directory])
             .find(|held| fs::canonicalize(held).is_ok_and(|held| held.starts_with(&real)));
         if let Some(held) = held {
             return refused(&format!("holds `{}`", held.display()));

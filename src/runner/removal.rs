@@ -30,8 +30,12 @@ impl Remover {
             return;
         }
         let Some(real) = inside(&self.files, trial, path) else { return };
-        let resolved = &mut self.resolved;
+        let (resolved, root) = (&mut self.resolved, self.files.root());
         let is_needed = |kept: &Path| {
+            // What was registered elsewhere may lie on a disk that does not answer.
+            if !kept.starts_with(root) {
+                return kept.starts_with(&real);
+            }
             let kept_real = resolved.entry(kept.to_owned()).or_insert_with(|| real_place(kept).unwrap_or_else(|| kept.to_owned()));
             kept_real.starts_with(&real)
         };

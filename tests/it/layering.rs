@@ -152,6 +152,9 @@ const EXCEPTIONS: &[(&str, &[&str])] = &[
     // Where the files lie that a network file system would damage.
     ("storage/sqlite/filesystem", &["files"]),
     ("storage/sqlite/place", &["files"]),
+    // What lies at a path, and which of several a stored path leads to.
+    ("storage/sqlite/at", &["files"]),
+    ("storage/sqlite/located", &["files"]),
 ];
 
 /// Modules above layer 2 that keep its rules: times come with what they are told, and they write where they are told.

@@ -20,6 +20,7 @@ mod doctor;
 mod driver;
 mod engine;
 mod faults;
+mod files;
 mod footprints;
 mod forecasts;
 mod fuzz;

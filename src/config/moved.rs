@@ -1,0 +1,107 @@
+//! A project that was renamed or moved: the stored specification with the paths that it has now.
+
+use std::path::{Component, Path, PathBuf};
+
+use serde_json::Value as Json;
+
+use crate::study::{Program, StudySpec};
+
+/// A directory that has another name now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Its name before; there is nothing any more.
+    pub from: PathBuf,
+    /// Its name now.
+    pub to: PathBuf,
+}
+
+/// The specification that is stored, `old`, as it reads where the project is now, if `new` shows that it was moved: a path of
+/// `old` leads nowhere, the same one in `new` does, and they differ in their first parts only. `exists`: whether a path is
+/// there. A copy of a project is none: its original is still there.
+pub fn moved(old: &StudySpec, new: &StudySpec, exists: &dyn Fn(&Path) -> bool) -> Option<(Moved, StudySpec)> {
+    let is_moved = |moved: &Moved| !exists(&moved.from) && exists(&moved.to);
+    let moved = paths(old).into_iter().zip(paths(new)).filter_map(|(old, new)| difference(&old?, &new?)).find(is_moved)?;
+    let mut json = serde_json::to_value(old).ok()?;
+    for part in ["program", "checkpoints", "export"] {
+        if let Some(part) = json.get_mut(part) {
+            rewrite(part, &moved);
+        }
+    }
+    Some((moved, serde_json::from_value(json).ok()?))
+}
+
+/// The paths of a specification, always in the same order.
+fn paths(spec: &StudySpec) -> Vec<Option<PathBuf>> {
+    let mut paths = vec![spec.checkpoints.dir.clone(), spec.export.dir.clone()];
+    match &spec.program {
+        Program::Command { cwd, .. } => paths.push(Some(cwd.clone())),
+        Program::Trainer { arguments, data } => {
+            let text = |value: Option<&Json>| value.and_then(Json::as_str).map(PathBuf::from).filter(|path| path.is_absolute());
+            paths.extend(["train", "validation", "test"].map(|key| text(data.get(key))));
+            paths.push(text(arguments.get("model")));
+        }
+        Program::Inline => {}
+    }
+    paths
+}
+
+/// Two paths without what they have in common at their ends.
+fn difference(old: &Path, new: &Path) -> Option<Moved> {
+    let (old, new): (Vec<Component<'_>>, Vec<Component<'_>>) = (old.components().collect(), new.components().collect());
+    let common = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
+    let first = |parts: &[Component<'_>]| parts[..parts.len() - common].iter().collect::<PathBuf>();
+    let moved = Moved { from: first(&old), to: first(&new) };
+    (old != new && moved.from.components().count() > 1).then_some(moved)
+}
+
+fn rewrite(json: &mut Json, moved: &Moved) {
+    match json {
+        Json::String(text) => {
+            if let Ok(rest) = Path::new(text.as_str()).strip_prefix(&moved.from)
+                && let Some(now) = moved.to.join(rest).to_str()
+            {
+                // Joined with nothing, a path ends with a slash.
+                *text = now.trim_end_matches('/').to_owned();
+            }
+        }
+        Json::Array(items) => items.iter_mut().for_each(|item| rewrite(item, moved)),
+        Json::Object(members) => members.values_mut().for_each(|member| rewrite(member, moved)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Direction;
+    use crate::space::Space;
+
+    fn spec(directory: &str) -> StudySpec {
+        let program = Program::Command {
+            run: vec!["./train".to_owned(), "--keep".to_owned()],
+            cwd: format!("{directory}/code").into(),
+            env: Default::default(),
+        };
+        let mut spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), program);
+        spec.checkpoints.dir = Some(format!("{directory}/big").into());
+        spec
+    }
+
+    #[test]
+    fn a_project_that_was_renamed_has_the_paths_of_its_new_place() {
+        let (old, new) = (spec("/home/me/project"), spec("/home/me/renamed"));
+        let (found, rebased) = moved(&old, &new, &|path| path.starts_with("/home/me/renamed")).unwrap();
+        assert_eq!((found.from.to_str(), found.to.to_str()), (Some("/home/me/project"), Some("/home/me/renamed")));
+        assert_eq!(rebased, new);
+    }
+
+    #[test]
+    fn a_copy_of_a_project_and_one_with_other_settings_are_none() {
+        let (old, new) = (spec("/home/me/project"), spec("/home/me/copy"));
+        assert_eq!(moved(&old, &new, &|_| true), None);
+        assert_eq!(moved(&old, &old.clone(), &|_| false), None);
+        let mut other = spec("/home/me/project");
+        other.checkpoints.dir = Some("/scratch".into());
+        assert_eq!(moved(&old, &other, &|path| path.starts_with("/home")), None, "an unmounted disk is none");
+    }
+}
