@@ -43,6 +43,12 @@ impl Site {
         self.directory.path().canonicalize().unwrap().join(name)
     }
 
+    /// Where it is, though it may not be there just now.
+    pub fn path_to_be(&self) -> PathBuf {
+        let directory = self.directory.path();
+        directory.parent().unwrap().canonicalize().unwrap().join(directory.file_name().unwrap())
+    }
+
     pub fn write(&self, name: &str, text: &str) {
         fs::write(self.path(name), text).unwrap();
     }

@@ -1,12 +1,14 @@
 //! The chaos program: one random fault at a random moment in each of many short studies, and a table of what came of them.
 //!
 //! `cargo test --test it chaos::program -- --nocapture` does 50 rounds; `HPSEARCH_CHAOS_ROUNDS=1000` does more, and
-//! `HPSEARCH_CHAOS=7` others. With `HPSEARCH_CHAOS_TRAINER=5` every fifth round trains with the built-in trainer (`1`:
+//! `HPSEARCH_CHAOS=7` others; `HPSEARCH_CHAOS_FAULT=KillRunner` has that fault only. With `HPSEARCH_CHAOS_TRAINER=5` every fifth round trains with the built-in trainer (`1`:
 //! all rounds whose fault it can have). A round's study ends as its budget says, whatever happened; with one slot it ends as it
 //! does undisturbed, to the last decision (and weight, on the CPU). What does not is a loss, and fails the test.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock};
@@ -61,6 +63,14 @@ enum Fault {
     SetClock,
     FloodLog,
     Nonsense,
+    SecondStore,
+    RenameProject,
+    RemoveLog,
+    RemoveIndex,
+    PlainReader,
+    ForeignNamespace,
+    BlockedReader,
+    UnwritableDirectory,
 }
 
 const FAULTS: &[(Fault, &str)] = &[
@@ -85,6 +95,14 @@ const FAULTS: &[(Fault, &str)] = &[
     (Fault::SetClock, "runner killed, clock 7 hours off"),
     (Fault::FloodLog, "trials flood their logs"),
     (Fault::Nonsense, "trials report nonsense"),
+    (Fault::SecondStore, "second store in the directory, its run and its `gc`"),
+    (Fault::RenameProject, "runner killed, project renamed"),
+    (Fault::RemoveLog, "store's log (WAL) removed during the run"),
+    (Fault::RemoveIndex, "store's shm removed during the run"),
+    (Fault::PlainReader, "another program reads the store and closes it"),
+    (Fault::ForeignNamespace, "second runner, in a PID namespace of its own"),
+    (Fault::BlockedReader, "nobody reads standard output"),
+    (Fault::UnwritableDirectory, "no directory can be made for new trials"),
 ];
 
 /// What a round's study is made of.
@@ -124,11 +142,15 @@ fn site(kind: Kind, slots: u64, fault: Option<Fault>) -> Site {
                 }
                 _ => "",
             };
-            let script = SCRIPT.replace("sleep 0.12", "sleep 0.04").replace("-lt 5", "-lt 4");
+            // Another store's trials keep a journal of their own.
+            let script =
+                SCRIPT.replace("sleep 0.12", "sleep 0.04").replace("-lt 5", "-lt 4").replace("journal=journal", "journal=${JOURNAL:-journal}");
             // Only where something hangs: on a machine with twenty runnable threads for each processor a step of a shell takes longer
             // than that, and is begun again and again.
             let stall = if fault == Some(Fault::HangCommand) { "\nstall_time = \"2s\"" } else { "" };
-            Site::new(&study(&format!("trials = {TRIALS}{stall}"), &rest), &format!("{odd}{script}"))
+            // A command that is told where the store is: nothing that is learned of its words may touch the store's locks.
+            let study = study(&format!("trials = {TRIALS}{stall}"), &rest).replace("\"{x}\"]", "\"{x}\", \"runs/hpsearch.db\"]");
+            Site::new(&study, &format!("{odd}{script}"))
         }
         #[cfg(feature = "train")]
         Kind::Trainer => super::trainer::small_site(),
@@ -175,6 +197,57 @@ fn undisturbed(kind: Kind) -> Json {
 
 fn start(site: &Site) -> Running {
     site.start(&["run", "study.toml", "--plain"])
+}
+
+/// A run whose standard output is a pipe that is full, and that nobody reads.
+fn start_unread(site: &Site) -> (Running, fs::File) {
+    let pipe = site.path("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+    let mut end = fs::OpenOptions::new().read(true).write(true).custom_flags(NONBLOCK).open(&pipe).unwrap();
+    while end.write(&[b'\n'; 4096]).is_ok() {}
+    let script = "exec \"$0\" run study.toml --events > pipe";
+    (site.start_with(Path::new("sh"), &["-c", script, env!("CARGO_BIN_EXE_hpsearch")], &[]), end)
+}
+
+/// `O_NONBLOCK`, as the standard library takes it.
+const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+
+/// The project under another name: its directory is moved as a whole.
+fn renamed(site: Site) -> Site {
+    let moved = Site::new("", "");
+    fs::remove_dir_all(moved.path("")).unwrap();
+    fs::rename(site.path(""), moved.path_to_be()).unwrap();
+    moved
+}
+
+/// Another store beside, with a study of the same name: it is run and cleared up.
+fn second_store(site: &Site) -> Option<String> {
+    let hpsearch = Path::new(env!("CARGO_BIN_EXE_hpsearch"));
+    let with = |arguments: &[&str]| site.start_with(hpsearch, arguments, &[("JOURNAL", "other"), ("HPSEARCH_STORE", "runs/other.sqlite")]).end();
+    let ended = [with(&["run", "study.toml", "--plain"]), with(&["gc", "--yes"])];
+    ended.iter().find(|ended| ended.code != 0).map(|ended| format!("the other store's {}\n{}", ended.out, ended.err))
+}
+
+/// Files where the directories of trials that are still to come would be.
+fn block_trials(site: &Site, block: bool) {
+    for trial in 0..TRIALS {
+        let path = site.path(&format!("runs/files/s/trial-{trial}"));
+        let _there_already = match block {
+            true if !path.exists() => fs::write(&path, ""),
+            false if path.is_file() => fs::remove_file(&path),
+            _ => Ok(()),
+        };
+    }
+}
+
+/// Opens the store as any program may, reads it and closes it.
+fn read_plainly(path: &Path) {
+    for _ in 0..3 {
+        if let Ok(store) = rusqlite::Connection::open(path) {
+            let _not_made_yet = store.query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0));
+        }
+        std::thread::sleep(Duration::from_millis(30));
+    }
 }
 
 /// The runner's children, and of those theirs.
@@ -237,10 +310,15 @@ fn kill_a_screen(site: &Site) {
 /// One round, from the fault to the end of the study.
 fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Duration) -> Outcome {
     let mut outcome = Outcome::default();
-    let site = site(kind, slots, Some(fault));
-    let path = site.path("runs/hpsearch.db");
-    let away = site.path("away.db");
-    let mut running = start(&site);
+    let mut site = site(kind, slots, Some(fault));
+    let (mut path, mut away) = (site.path("runs/hpsearch.db"), site.path("away.db"));
+    let (mut running, _unread) = match fault {
+        Fault::BlockedReader => {
+            let (running, end) = start_unread(&site);
+            (running, Some(end))
+        }
+        _ => (start(&site), None),
+    };
     let moment = Instant::now() + longest.mul_f64(rng.random_range(0.0..1.0));
     while Instant::now() < moment && !running.has_ended() {
         std::thread::sleep(Duration::from_millis(1));
@@ -295,10 +373,38 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
             Fault::RefuseWrites => limit_files(runner, 64 << 10),
             Fault::MoveStore => move_store(&path, &away),
             Fault::CutLog | Fault::LoseLog | Fault::LoseIndex | Fault::SetClock => kills(&mut running),
-            Fault::FloodLog | Fault::Nonsense => {}
+            Fault::FloodLog | Fault::Nonsense | Fault::BlockedReader => {}
+            Fault::SecondStore => outcome.losses.extend(second_store(&site)),
+            Fault::RenameProject => {
+                kills(&mut running);
+                // What is killed with the runner has still to be gone: it would write into the old directory.
+                outcome.losses.extend(left_over(&site));
+                site = renamed(site);
+                (path, away) = (site.path("runs/hpsearch.db"), site.path("away.db"));
+            }
+            Fault::RemoveLog => outcome.struck = fs::remove_file(with_ending(&path, "-wal")).is_ok(),
+            Fault::RemoveIndex => outcome.struck = fs::remove_file(with_ending(&path, "-shm")).is_ok(),
+            Fault::PlainReader => read_plainly(&path),
+            Fault::ForeignNamespace => {
+                let arguments = ["-Urpf", "--mount-proc", env!("CARGO_BIN_EXE_hpsearch"), "run", "study.toml", "--plain"];
+                let second = site.start_with(Path::new("unshare"), &arguments, &[]).end();
+                let is_refused = second.code == 5 && second.err.contains("is being run by process");
+                // No namespaces for users, or the study was over.
+                let is_none = second.err.contains("unshare") || second.code == 0;
+                outcome.struck = is_refused;
+                if !is_refused && !is_none {
+                    outcome.losses.push(format!("the runner in a namespace ended with {}: {}", second.code, second.err));
+                }
+            }
+            Fault::UnwritableDirectory => {
+                block_trials(&site, true);
+                std::thread::sleep(Duration::from_millis(600));
+                block_trials(&site, false);
+            }
         }
     }
-    let forgets = outcome.struck && matches!(fault, Fault::CutLog | Fault::LoseLog);
+    // What was answered between the removal and its being noticed is gone, too.
+    let forgets = outcome.struck && matches!(fault, Fault::CutLog | Fault::LoseLog | Fault::RemoveLog);
     loop {
         if let Some(hung) = hung(&mut running, &site) {
             outcome.losses.push(hung);
@@ -469,7 +575,9 @@ fn number_from(variable: &str, default: u64) -> u64 {
 fn nth(seed: u64, number: u64) -> (Kind, Fault, Outcome) {
     let mut rng = SeedTree::new(seed).stream(&format!("chaos/round/{number}"));
     // Each fault comes in turn, so that few rounds have all of them.
-    let fault = FAULTS[usize::try_from(number).unwrap() % FAULTS.len()].0;
+    let only = std::env::var("HPSEARCH_CHAOS_FAULT").unwrap_or_default();
+    let faults: Vec<Fault> = FAULTS.iter().map(|(fault, _)| *fault).filter(|fault| only.is_empty() || format!("{fault:?}") == only).collect();
+    let fault = faults[usize::try_from(number).unwrap() % faults.len()];
     let kind = Kind::Command([NO_PRUNER, STOPS, PAUSES][rng.random_range(0..3)]);
     let slots = rng.random_range(1..3);
     #[cfg(feature = "train")]
