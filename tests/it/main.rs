@@ -22,6 +22,7 @@ mod engine;
 mod faults;
 mod footprints;
 mod forecasts;
+mod front_safety;
 mod fuzz;
 mod gc;
 mod help;
