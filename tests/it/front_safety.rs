@@ -174,3 +174,157 @@ proptest! {
         store.view(id).unwrap();
     }
 }
+
+/// A study file of a command with these words.
+fn command_file(run: &str, space: &str) -> String {
+    format!(
+        "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nstep = \"step\"\n[space]\n{space}\n[sampler]\ntype = \"random\"\n\
+         [budget]\ntrials = 1\n{ONE_SLOT}[command]\nrun = {run}\n"
+    )
+}
+
+#[test]
+fn braces_that_are_no_parameters_reach_the_program_as_they_are() {
+    let run = r#"["sh", "trial.sh", "{x}", "{1..3}", "[a-z]{2}", "{print $1}", '{"a": {"b": 1}}', "{{x}}", "{{print}}", "{{{x}}}", "{}"]"#;
+    let script = "printf '%s\\n' \"$@\" > words\necho \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n";
+    let site = Site::new(&command_file(run, "x = [7]"), script);
+    assert_done(&site.run(&["check", "study.toml"]));
+    assert_done(&site.run_study());
+    assert_eq!(site.lines("words"), ["7", "{1..3}", "[a-z]{2}", "{print $1}", r#"{"a": {"b": 1}}"#, "{x}", "{print}", "{7}", "{}"]);
+}
+
+#[test]
+fn a_name_in_braces_that_is_no_parameter_is_an_error_with_the_way_out() {
+    let said = |word: &str| {
+        let site = Site::new(&command_file(&format!(r#"["awk", "{word}"]"#), "learning_rate = [7]"), "");
+        let ended = site.run(&["check", "study.toml"]);
+        assert_eq!(ended.code, 2, "{}", ended.err);
+        ended.err
+    };
+    assert!(said("{learning_rat}").contains("did you mean `{learning_rate}`?"));
+    let print = said("{print}");
+    assert!(print.contains("`{print}` is not a parameter") && print.contains("write `{{print}}`"), "{print}");
+}
+
+#[test]
+fn parameters_that_share_a_variable_are_told_by_check_and_run_with_the_way_out() {
+    for (one, other) in [("größe", "grüße"), ("a.b", "a_b"), ("lr", "LR"), ("x-y", "x_y")] {
+        let space = format!("\"{one}\" = [1]\n\"{other}\" = [2]");
+        let site = Site::new(&command_file(r#"["sh", "trial.sh", "1"]"#, &space), REPORT_X);
+        for words in [&["check", "study.toml"][..], &["run", "study.toml", "--plain"]] {
+            let ended = site.run(words);
+            assert_done(&ended);
+            let told = [one, other, "HPSEARCH_PARAMS"].iter().all(|word| ended.err.contains(word));
+            assert!(told && ended.err.contains("both become HPSEARCH_PARAM_"), "{one} {other}: {}", ended.err);
+        }
+    }
+}
+
+#[test]
+fn a_nul_is_told_with_its_place() {
+    let said = |text: &str, key: &str| {
+        let site = Site::new(text, "");
+        let ended = site.run(&["check", "study.toml"]);
+        assert!(ended.code == 2 && ended.err.contains("NUL") && ended.err.contains(key), "{key}: {}", ended.err);
+    };
+    let nul = r"a\u0000b";
+    said(&command_file(&format!(r#"["sh", "{nul}"]"#), "x = [1]"), "command.run");
+    said(&command_file(r#"["sh"]"#, &format!(r#"x = ["{nul}", "c"]"#)), "space.x");
+    let more = |line: &str| command_file(&format!("[\"sh\"]\n{line}"), "x = [1]");
+    said(&more(&format!(r#"env = {{ NAME = "{nul}" }}"#)), "command.env.NAME");
+    said(&more(&format!(r#"cwd = "{nul}""#)), "command.cwd");
+    said(&format!("{}\n[checkpoints]\ndir = \"{nul}\"\n", more("")), "checkpoints.dir");
+}
+
+#[test]
+fn a_directory_of_checkpoints_that_is_a_file_or_below_one_is_told_with_its_place() {
+    for (dir, what) in [("taken", "this is a file"), ("taken/deep/er", "below a file")] {
+        let site = Site::new(&format!("{}\n[checkpoints]\ndir = \"{dir}\"\n", command_file(r#"["sh"]"#, "x = [1]")), "");
+        site.write("taken", "");
+        let ended = site.run(&["check", "study.toml"]);
+        assert!(ended.code == 2 && ended.err.contains(what) && ended.err.contains("study.toml:"), "{}", ended.err);
+    }
+}
+
+#[test]
+fn what_init_writes_for_a_command_is_what_check_accepts() {
+    for command in [
+        "sh trial.sh --layer 32 --layer 64 --layer_2 3",
+        "awk '{print}' --lr 0.1 '{lr}' {1..3}",
+        "sh trial.sh --x{y} 3 --big 1e308 --small 1e-308 --2nd 5",
+        "sh trial.sh --a-b 1 --a_b=2",
+    ] {
+        let site = Site::new("", REPORT_X);
+        assert_done(&site.run(&["init", "--yes", "--command", command, "-o", "made.toml"]));
+        let checked = site.run(&["check", "made.toml"]);
+        assert_eq!(checked.code, 0, "{command}: {}\n{}", checked.err, site.read("made.toml"));
+    }
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for() {
+    let site = Site::new("", "");
+    for name in ["pipe.py", "pipe.csv", "pipe.toml", "pipe.txt"] {
+        rustix::fs::mkfifoat(rustix::fs::CWD, site.path(name), rustix::fs::Mode::RWXU).unwrap();
+    }
+    for words in [
+        &["check", "pipe.toml"][..],
+        &["run", "pipe.toml", "--plain"],
+        &["init", "pipe.csv", "--yes", "-o", "made.toml"],
+        &["init", "pipe.txt", "--yes", "-o", "made.toml"],
+    ] {
+        let ended = site.run(words);
+        assert_eq!(ended.code, 2, "{words:?}: {}{}", ended.out, ended.err);
+    }
+    assert_done(&site.run(&["init", "--yes", "--command", "sh pipe.py", "-o", "made.toml"]));
+    assert_done(&site.run(&["check", "made.toml"]));
+}
+
+#[test]
+fn a_step_that_no_number_can_follow_is_refused_at_every_door() {
+    let site = Site::new(&command_file(r#"["sh"]"#, "x = { float = [0.0, 1.0], step = 1e-300 }"), "");
+    let ended = site.run(&["check", "study.toml"]);
+    assert!(ended.code == 2 && ended.err.contains("a step is at least"), "{}", ended.err);
+    let line = "{\"cmd\":\"init\",\"space\":[{\"name\":\"x\",\"type\":\"float\",\"low\":0,\"high\":1,\"step\":1e-300}]}\n";
+    let mut answer = Vec::new();
+    hpsearch::ask_tell::serve(line.as_bytes(), &mut answer).unwrap();
+    assert!(String::from_utf8_lossy(&answer).contains("a step is at least"), "{}", String::from_utf8_lossy(&answer));
+}
+
+#[test]
+fn a_fork_is_named_by_the_rule_for_names() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
+    for name in ["../up", "a b", "", "\u{1b}[31m", "-x", "a/b"] {
+        let ended = site.run(&["run", "study.toml", "--plain", &format!("--fork={name}")]);
+        assert!(ended.code == 2 && ended.err.contains("a name has up to 100 letters"), "{name:?}: {}", ended.err);
+    }
+    assert_done(&site.run(&["run", "study.toml", "--plain", "--fork", "other"]));
+}
+
+#[test]
+fn a_line_with_a_step_beyond_the_largest_is_refused_and_the_study_goes_on() {
+    let script = "echo '@hpsearch {\"step\":9223372036854775807,\"loss\":1}'\necho '@hpsearch {\"step\":9223372036854775808,\"checkpoint\":\"c\"}'\n\
+        echo '@hpsearch {\"step\":1e300,\"loss\":1}'\necho \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n";
+    let site = Site::new(&study("trials = 1", ONE_SLOT), script);
+    assert_done(&site.run_study());
+    assert_eq!(site.states(), ["complete"]);
+    assert!(site.log(0, 0).contains("`step` must be a whole number from 0 to 4611686018427387903"));
+}
+
+#[test]
+fn a_program_of_the_library_is_told_of_numbers_that_no_store_can_hold() {
+    use hpsearch::{Study, StudyError, TrialEnd};
+    let refused = Study::minimize("s", "loss").float("x", 0.0, 1.0).trials(u64::MAX).open();
+    assert!(matches!(refused, Err(StudyError::Budget { key: "trials" })));
+    let study = Study::minimize("s", "loss").float("x", 0.0, 1.0).trials(1).open().unwrap();
+    let mut trial = study.ask().unwrap().unwrap();
+    assert!(matches!(trial.report(u64::MAX, 1.0), Err(StudyError::Step { step: u64::MAX })));
+    study.tell(trial, 1.0).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let finished = Study::minimize("s", "loss").float("x", 0.0, 1.0).trials(2).store(directory.path().join("s.db")).run(|trial| {
+        trial.report(if trial.number() == TrialNumber(0) { u64::MAX } else { 1 }, 1.0);
+        Ok(TrialEnd::Finished)
+    });
+    let finished = finished.unwrap();
+    assert_eq!((finished.view.counts.failed, finished.view.counts.complete), (1, 2));
+}
