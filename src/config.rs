@@ -6,10 +6,12 @@ mod diagnostic;
 mod difference;
 mod duration;
 mod enqueue;
+pub mod file;
 mod honest;
 mod keys;
 mod moved;
 mod overrides;
+pub mod placeholder;
 mod policies;
 mod resolve;
 mod schema;
@@ -20,11 +22,9 @@ mod suggestion;
 mod syntax;
 mod trainer;
 
-use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-pub use command::placeholders;
 pub use diagnostic::{Diagnostic, Diagnostics, Look, Place, Severity, Source};
 pub use difference::{Change, ChangeClass, difference};
 pub use keys::{Contents, Key, KeyKind, TABLES, TableKeys};
@@ -39,6 +39,15 @@ use crate::study::{Program, StepClock, StudySpec};
 /// The duration `text` means (`90m`, `2h30m`, `1d`), or what is wrong with it.
 pub fn duration(text: &str) -> Result<std::time::Duration, &'static str> {
     duration::parse(text)
+}
+
+/// What a study's name is, for people who wrote another.
+pub const STUDY_NAME_RULE: &str = "a name has up to 100 letters, digits, `-`, `_` and `.`, and begins with a letter or digit";
+
+/// Whether `text` can be a study's name, by [`STUDY_NAME_RULE`].
+pub fn is_study_name(text: &str) -> bool {
+    let fits = |char: char| char.is_alphanumeric() || "-_.".contains(char);
+    text.chars().count() <= 100 && text.starts_with(char::is_alphanumeric) && text.chars().all(fits)
 }
 
 /// The values of a distribution in a few words: "a number from 0 to 1".
@@ -67,6 +76,15 @@ pub enum ConfigError {
         /// Its position in the line, from 1.
         byte: usize,
     },
+    /// Its directory's name is not text.
+    #[error(
+        "the study file's directory `{}` has a name that is not UTF-8, and a study keeps its paths as text\n\
+         help: rename the directory, or reach it by a link with another name", directory.display()
+    )]
+    PlaceNotText {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// It is no valid study.
     #[error("{0}")]
     Invalid(Diagnostics),
@@ -85,6 +103,7 @@ impl ConfigError {
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "`hpsearch run` without a file offers to write an example",
+        io::ErrorKind::InvalidInput => "give the path of a study file; `/dev/stdin` reads one from a pipe",
         io::ErrorKind::IsADirectory => "give the study file itself, for example `hpsearch run studies/mine.toml`",
         _ => "check the file's permissions",
     }
@@ -107,7 +126,7 @@ pub fn load(path: &Path, overrides: &[String]) -> Result<StudySpec, ConfigError>
 /// The same with its warnings.
 pub fn load_with_warnings(path: &Path, overrides: &[String]) -> Result<Checked, ConfigError> {
     let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
-    let bytes = fs::read(path).map_err(unreadable)?;
+    let bytes = file::read(path).map_err(unreadable)?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
@@ -116,6 +135,9 @@ pub fn load_with_warnings(path: &Path, overrides: &[String]) -> Result<Checked, 
     })?;
     let base = std::path::absolute(path).map_err(unreadable)?;
     let base = base.parent().unwrap_or(Path::new("/"));
+    if base.to_str().is_none() {
+        return Err(ConfigError::PlaceNotText { directory: base.to_owned() });
+    }
     parse_with_warnings(&text, path, base, overrides).map_err(ConfigError::Invalid)
 }
 

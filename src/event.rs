@@ -510,6 +510,13 @@ pub enum Request {
         /// Whether it shall be there.
         present: bool,
     },
+    /// A stored request that cannot be read: of another hpsearch, or with a number that nothing here holds. Never written; it
+    /// is refused by whoever comes upon it.
+    #[serde(skip)]
+    Unreadable {
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 impl Request {

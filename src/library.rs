@@ -21,7 +21,7 @@ use crate::storage::memory::MemoryStore;
 use crate::storage::sqlite::SqliteStore;
 use crate::storage::{Storage, StorageError, StoredStudy};
 use crate::study::{Extension, PolicySpec, Program, StudySpec};
-use crate::trial::Trial;
+use crate::trial::{LARGEST_STEP, Trial};
 use crate::view::StudyView;
 use crate::warm_start::{self, WarmStartError};
 
@@ -69,6 +69,18 @@ pub enum StudyError {
         difference: String,
         /// What it asks for: [`Study::accept_changes`], or another name.
         class: ChangeClass,
+    },
+    /// A limit of the budget that no store can hold.
+    #[error("`budget.{key}` is larger than a store can hold, or no finite number: set a smaller one, or none for no limit")]
+    Budget {
+        /// Which.
+        key: &'static str,
+    },
+    /// A step that no store can hold.
+    #[error("step {step} is beyond the largest one, {LARGEST_STEP}")]
+    Step {
+        /// Which.
+        step: u64,
     },
     /// The sampler or pruner is not known.
     #[error(transparent)]
@@ -288,6 +300,9 @@ impl Study {
             return Err(problem);
         }
         let mut spec = self.spec;
+        if let Some(key) = spec.budget.beyond_a_store().into_iter().next() {
+            return Err(StudyError::Budget { key });
+        }
         spec.space = Space::new(self.dimensions)?;
         for constraint in &spec.constraints {
             let known = if matches!(constraint, Constraint::Limit(_)) { Known::Metrics } else { Known::Parameters(&spec.space) };

@@ -87,6 +87,13 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
+/// The environment variable in which a command finds the parameter `name`: letters in upper case, everything but ASCII letters
+/// and digits as `_`. Names of several parameters may become one.
+pub fn variable(name: &str) -> String {
+    let plain = name.chars().map(|char| if char.is_ascii_alphanumeric() { char.to_ascii_uppercase() } else { '_' });
+    "HPSEARCH_PARAM_".chars().chain(plain).collect()
+}
+
 impl From<f64> for Value {
     fn from(float: f64) -> Self {
         Value::Float(float)
@@ -203,6 +210,12 @@ mod tests {
         params.insert("name", "adamw");
         let text = serde_json::to_string(&params).unwrap();
         assert_eq!(serde_json::from_str::<Params>(&text).unwrap(), params);
+    }
+
+    #[test]
+    fn names_become_variables_and_not_always_different_ones() {
+        assert_eq!(variable("model.num-layers"), "HPSEARCH_PARAM_MODEL_NUM_LAYERS");
+        assert_eq!(variable("größe"), variable("grüße"));
     }
 
     #[test]

@@ -140,11 +140,20 @@ pub struct Extension {
     pub cost: f64,
 }
 
+/// The largest whole number that a store holds: trials, and microseconds.
+pub const LARGEST_WHOLE: u64 = i64::MAX.unsigned_abs();
+
 fn is_zero(number: &f64) -> bool {
     *number == 0.0
 }
 
 impl Extension {
+    /// The trials that `+50` and `50` mean, from one to [`LARGEST_WHOLE`].
+    pub fn trials_of(text: &str) -> Option<u64> {
+        let number = text.strip_prefix('+').unwrap_or(text);
+        number.parse().ok().filter(|trials| (1..=LARGEST_WHOLE).contains(trials))
+    }
+
     /// Whether it adds nothing.
     pub fn is_nothing(self) -> bool {
         self == Extension::default()
@@ -194,6 +203,27 @@ impl Budget {
         self.time = self.time.map(|time| time.saturating_add(extension.time));
         self.device_hours = self.device_hours.map(|hours| hours + extension.device_hours);
         self.cost = self.cost.map(|cost| cost + extension.cost);
+    }
+
+    /// The keys whose limits no store can hold: more than [`LARGEST_WHOLE`] trials or microseconds, and what is no finite
+    /// number, for which JSON has no form.
+    pub fn beyond_a_store(&self) -> Vec<&'static str> {
+        let whole = |limit: Option<u64>| limit.is_some_and(|limit| limit > LARGEST_WHOLE);
+        let time = |limit: Option<Duration>| limit.is_some_and(|limit| limit.as_micros() > u128::from(LARGEST_WHOLE));
+        let amount = |limit: Option<f64>| limit.is_some_and(|limit| !limit.is_finite());
+        let keys = [
+            ("trials", whole(self.trials)),
+            ("time", time(self.time)),
+            ("target", amount(self.target)),
+            ("failures", whole(self.failures)),
+            ("trial_time", time(self.trial_time)),
+            ("stall_time", time(self.stall_time)),
+            ("patience", whole(self.patience)),
+            ("device_hours", amount(self.device_hours)),
+            ("cost", amount(self.cost)),
+            ("price_per_hour", amount(self.price_per_hour)),
+        ];
+        keys.into_iter().filter(|(_, beyond)| *beyond).map(|(key, _)| key).collect()
     }
 
     /// The tighter one of `device_hours` and `cost`, if one of them is set.
@@ -290,6 +320,9 @@ pub struct DevicesSpec {
     /// Threads of each trial on the CPU.
     pub cpu_threads: u32,
 }
+
+/// Most trials at a time on one device.
+pub const MOST_SLOTS: u32 = 1_024;
 
 impl Default for DevicesSpec {
     fn default() -> Self {

@@ -16,6 +16,15 @@ use crate::verdict::Verdict;
 #[serde(transparent)]
 pub struct TrialNumber(pub u64);
 
+/// The largest clock value of reports, checkpoints and ends that is taken from anyone. A store's integers hold twice as
+/// much, so that what comes after it still has a number.
+pub const LARGEST_STEP: u64 = (1 << 62) - 1;
+
+/// The step that a text means, up to [`LARGEST_STEP`].
+pub fn step_of(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|step| *step <= LARGEST_STEP)
+}
+
 impl TrialNumber {
     /// As an index into the trials of a study.
     pub fn index(self) -> usize {

@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::metric::{Direction, Metrics, Number};
 use crate::params::Params;
 use crate::study::{Milestones, StepClock};
-use crate::trial::{AttemptNumber, TrialNumber};
+use crate::trial::{AttemptNumber, LARGEST_STEP, TrialNumber};
 use crate::verdict::Verdict;
 
 /// Before the name of a study whose trials used tokenised data: an empty file among it, by which `hpsearch gc` knows.
@@ -139,9 +139,8 @@ impl Up {
         }
         let step = match object.remove("step") {
             None => return Err(WireError::Shape { why: "`step` is missing".to_owned() }),
-            Some(step) => {
-                whole(&step).ok_or_else(|| WireError::Shape { why: format!("`step` must be a whole number of at least 0, not `{step}`") })?
-            }
+            Some(step) => whole(&step)
+                .ok_or_else(|| WireError::Shape { why: format!("`step` must be a whole number from 0 to {LARGEST_STEP}, not `{step}`") })?,
         };
         if let Some(path) = object.remove("checkpoint") {
             let Some(path) = path.as_str() else {
@@ -185,7 +184,7 @@ impl Up {
 fn whole(step: &serde_json::Value) -> Option<u64> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, not negative and below 2^53")]
     step.as_u64()
-        .filter(|step| *step < 1 << 62)
+        .filter(|step| *step <= LARGEST_STEP)
         .or_else(|| step.as_f64().filter(|float| float.fract() == 0.0 && (0.0..9e15).contains(float)).map(|float| float as u64))
 }
 

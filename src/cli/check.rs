@@ -13,7 +13,8 @@ use super::exit::{Exit, Failure};
 use super::ls;
 use super::waiting::Waiting;
 use crate::arguments::ARGUMENTS;
-use crate::config::{self, Look, placeholders};
+use crate::config::placeholder::{Piece, fill_in, pieces};
+use crate::config::{self, Look};
 use crate::constraint::broken;
 use crate::device::Slot;
 use crate::forecast::{Used, devices_of};
@@ -98,7 +99,9 @@ fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<String, 
 /// The warning that a command's program is not where it is looked for: every trial would fail.
 pub fn missing_program(spec: &StudySpec) -> Option<String> {
     let Program::Command { run, cwd, env } = &spec.program else { return None };
-    let program = run.first().filter(|program| placeholders(program).is_empty())?;
+    let knows = |name: &str| spec.space.dimension(name).is_some();
+    let program = run.first().filter(|program| pieces(program, knows).iter().all(|piece| matches!(piece, Piece::Text(_))))?;
+    let program = &fill_in(program, knows, str::to_owned);
     let runs = |path: &Path| path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
     let warning =
         |where_: &str, help: &str| Some(format!("warning: there is no program `{program}` {where_}, so every trial would fail\nhelp: {help}"));

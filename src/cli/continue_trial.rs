@@ -6,6 +6,7 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::request::{ask_all, named};
 use crate::event::Request;
+use crate::trial::{LARGEST_STEP, step_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,8 +27,12 @@ pub struct ContinueArguments {
     #[arg(value_name = "STUDY, TRIALS", required = true)]
     pub words: Vec<String>,
     /// Where it ends this time
-    #[arg(long, value_name = "STEP")]
+    #[arg(long, value_name = "STEP", value_parser = step)]
     pub until: u64,
+}
+
+fn step(text: &str) -> Result<u64, String> {
+    step_of(text).ok_or_else(|| format!("a step is a whole number, and at most {LARGEST_STEP}"))
 }
 
 /// Asks for it.

@@ -9,6 +9,7 @@ use super::exit::{Exit, Failure};
 use super::logs::unknown_trial;
 use super::named_study::{self, nearest};
 use super::request::ask_all;
+use crate::config;
 use crate::constraint;
 use crate::event::Request;
 use crate::params::{Params, Value};
@@ -103,7 +104,7 @@ fn in_file(file: &Path) -> Result<Params, Failure> {
     let unusable = |why: String| {
         Failure::usage(format!("`{}` cannot be used: {why}", shown(file))).help("it is a TOML file of parameters, like `hpsearch best > best.toml`")
     };
-    let text = std::fs::read_to_string(file).map_err(|error| unusable(error.to_string()))?;
+    let text = config::file::read_to_string(file).map_err(|error| unusable(error.to_string()))?;
     let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| unusable(error.message().to_owned()))?;
     if let Some(toml::Value::Table(params)) = table.remove("params") {
         table = params;
@@ -150,7 +151,7 @@ fn told(problem: &PointError, space: &Space) -> String {
             None => problem.to_string(),
         },
         PointError::Outside { name, .. } => match space.dimension(name) {
-            Some(dimension) => format!("{problem}: it is {}", crate::config::described(&dimension.distribution)),
+            Some(dimension) => format!("{problem}: it is {}", config::described(&dimension.distribution)),
             None => problem.to_string(),
         },
         PointError::Inactive { name } => match space.dimension(name).and_then(|dimension| dimension.when.as_ref()) {

@@ -10,7 +10,7 @@ use super::named_study;
 use super::request::ask_all;
 use crate::config;
 use crate::event::Request;
-use crate::study::Extension;
+use crate::study::{Extension, LARGEST_WHOLE};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,8 +52,7 @@ fn amount(text: &str) -> Result<f64, String> {
 }
 
 fn trials(text: &str) -> Result<u64, String> {
-    let number = text.strip_prefix('+').unwrap_or(text);
-    number.parse().ok().filter(|trials| *trials > 0).ok_or_else(|| "a number of trials is like +50".to_owned())
+    Extension::trials_of(text).ok_or_else(|| format!("a number of trials is like +50, and at most {LARGEST_WHOLE}"))
 }
 
 fn time(text: &str) -> Result<Duration, String> {

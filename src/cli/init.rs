@@ -13,7 +13,7 @@ use clap::Args;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use crate::arguments::TRAINER_TASKS;
-use crate::config;
+use crate::config::{self, ConfigError};
 use crate::metric::Direction;
 use crate::reporters::wording::{count, one_line};
 use columns::Table;
@@ -131,6 +131,7 @@ fn of_data(data: &Path, arguments: &InitArguments, questions: &Questions, consol
     };
     if extension == "txt" {
         let size = fs::metadata(data)
+            .and_then(|found| if found.is_file() { Ok(found) } else { Err(io::Error::other("it is no file")) })
             .map_err(|error| {
                 Failure::usage(format!("`{}` cannot be read: {error}", data.display())).help("give the path of a csv, tsv, jsonl or txt file")
             })?
@@ -289,7 +290,7 @@ fn of_command(command: &str, arguments: &InitArguments, questions: &Questions, c
         Failure::usage(format!("`{}` is no command: {why}", one_line(command))).help("write it as you type it: --command \"python train.py\"")
     })?;
     let directory = arguments.output.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-    let script = script::look(words, directory);
+    let script = checked(script::look(&words, directory), &words, &arguments.output)?;
     let names: Vec<&str> = script.space.iter().map(|searched| searched.name.as_str()).collect();
     if names.is_empty() {
         console.say("nothing to search was found in the command: the study file has an example to change");
@@ -315,12 +316,69 @@ fn of_command(command: &str, arguments: &InitArguments, questions: &Questions, c
     };
     let trials = asked_trials(questions, arguments.trials)?;
     let file = script.file.clone().unwrap_or_else(|| script.run.first().cloned().unwrap_or_default());
-    Ok(study_file::of_command(&name(arguments, Path::new(&file)), &script, &metric, direction, trials))
+    let text = study_file::of_command(&name(arguments, Path::new(&file)), &script, &metric, direction, trials);
+    // What cannot be a study (a program without a name) is told before anything is written.
+    parsed(&text, &arguments.output).map(|()| text)
+}
+
+/// What was found to search, as far as a study can search it: else nothing, and all words stay as they are.
+fn checked(script: script::Script, words: &[String], output: &Path) -> Result<script::Script, Failure> {
+    let text = study_file::of_command("study", &script, "loss", Direction::Minimize, 1);
+    Ok(if parsed(&text, output).is_ok() { script } else { script::plain(words, &script) })
+}
+
+/// Whether a text is a study, as a file at `output`.
+fn parsed(text: &str, output: &Path) -> Result<(), Failure> {
+    let base = std::path::absolute(output)?;
+    config::parse(text, output, base.parent().unwrap_or(Path::new("/")), &[]).map(drop).map_err(|problems| ConfigError::Invalid(problems).into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::Program;
+    use proptest::prelude::*;
+
+    /// Words as people write them, with what has a meaning in study files and their comments among them.
+    fn word() -> impl Strategy<Value = String> {
+        prop_oneof![
+            Just("--lr".to_owned()),
+            Just("--num-layers".to_owned()),
+            Just("0.1".to_owned()),
+            "-{0,3}[a-z{}._-]{0,6}(=|=[0-9.e-]{1,6}|=1e-?[0-9]{1,3})?",
+            "-?[0-9]{1,20}",
+            "[0-9]{0,2}[.]?[0-9]{1,2}(e-?[0-9]{1,3})?",
+            r#"([{}]|lr|num_layers|[a-z]|"|\\|'|\x01|\n|\n\n|#|=|\x7f|é){0,10}"#,
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_command_is_its_study_file_holds_and_its_words_are_as_they_were(words in prop::collection::vec(word(), 0..8)) {
+            let mut words = words;
+            words.insert(0, "sh".to_owned());
+            let directory = tempfile::tempdir().unwrap();
+            let output = directory.path().join("study.toml");
+            let script = checked(script::look(&words, directory.path()), &words, &output).unwrap();
+            let text = study_file::of_command("study", &script, "lo\nss", Direction::Minimize, 3);
+            let spec = config::parse(&text, &output, directory.path(), &[]).map_err(|problems| TestCaseError::fail(format!("{problems}\n{text}")))?;
+            let Program::Command { run, .. } = &spec.program else { panic!("{text}") };
+            let default = |name: &str| script.space.iter().find(|searched| searched.name == name).and_then(|searched| searched.default.clone());
+            let knows = |name: &str| spec.space.dimension(name).is_some();
+            let back: Vec<String> =
+                run.iter().map(|word| config::placeholder::fill_in(word, knows, |name| default(name).unwrap_or_default())).collect();
+            prop_assert_eq!(back, words);
+        }
+    }
+
+    #[test]
+    fn an_option_that_is_given_twice_is_two_parameters() {
+        let words = script::words("sh -c x --layer 32 --layer 64 --layer_2=3 --{lr}=3 '{print}'").unwrap();
+        let script = script::look(&words, Path::new("/"));
+        let names: Vec<&str> = script.space.iter().map(|searched| searched.name.as_str()).collect();
+        assert_eq!(names, ["layer", "layer_2", "layer_2_2"]);
+        assert_eq!(script.run[3..], ["--layer", "{layer}", "--layer", "{layer_2}", "--layer_2={layer_2_2}", "--{{lr}}=3", "{{print}}"]);
+    }
 
     #[test]
     fn a_study_is_not_named_after_what_tells_nothing() {

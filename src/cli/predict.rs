@@ -1,6 +1,5 @@
 //! `hpsearch predict`: labels and scores of texts from an exported model.
 
-use std::fs;
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use super::exit::{Exit, Failure};
 use super::halving::halving;
 use super::waiting::Waiting;
 use crate::arguments::RowsAtOnce;
+use crate::config;
 use crate::device::Device;
 use crate::runner::errand;
 use crate::runner::process::own_program;
@@ -125,7 +125,7 @@ fn texts(arguments: &PredictArguments) -> Result<Vec<String>, Failure> {
     };
     let name = file.display();
     let wrong = |what: String| Failure::usage(format!("`{name}`: {what}")).help("`--column NAME` says which column holds the texts");
-    let content = fs::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let content = config::file::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let content = content.strip_prefix('\u{feff}').unwrap_or(&content);
     match file.extension().and_then(|extension| extension.to_str()) {
         Some("csv") => column(content, b',', &arguments.column).map_err(wrong),

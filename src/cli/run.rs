@@ -99,6 +99,9 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     }
     let mut spec = checked.spec;
     if let Some(name) = &arguments.fork {
+        if !config::is_study_name(name) {
+            return Err(Failure::usage(format!("`{}` cannot be a study's name", one_line(name))).help(config::STUDY_NAME_RULE));
+        }
         spec.name.clone_from(name);
     }
     let places = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;

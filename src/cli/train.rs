@@ -91,7 +91,7 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
 
 fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Failure> {
     let file = &arguments.file;
-    let text = fs::read_to_string(file).map_err(|error| {
+    let text = config::file::read_to_string(file).map_err(|error| {
         Failure::usage(format!("`{}` cannot be read: {error}", file.display()))
             .help("give a study file, or the best.toml that `hpsearch export STUDY -o DIR` writes into DIR")
     })?;

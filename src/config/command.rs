@@ -1,15 +1,16 @@
 //! `[command]`: a program with `{name}` where a parameter's value goes.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::Path;
 
 use super::diagnostic::{Diagnostic, Place};
 use super::keys;
-use super::section::Section;
+use super::placeholder::{Piece, pieces};
+use super::section::{Section, nul};
 use super::space::Searched;
 use super::suggestion::{nearest, quoted};
 use super::syntax::{Node, Table};
+use crate::params::variable;
 use crate::study::Program;
 
 /// What a placeholder may have been meant for that is in the environment instead.
@@ -46,6 +47,8 @@ pub(super) fn read(table: &Table, place: Place, searched: Option<&Searched>, bas
         problems.push(Diagnostic::error(place, "`command.run` names no program").help("write `run = [\"python3\", \"train.py\"]`"));
         return None;
     }
+    let words = section.node("run").and_then(Node::list).unwrap_or_default();
+    problems.extend(words.iter().filter(|word| word.text().is_some_and(|text| text.contains('\0'))).map(|word| *nul("command.run", word)));
     if let (Some(searched), Some(list)) = (searched, section.node("run").and_then(Node::list)) {
         list.iter().for_each(|argument| check_placeholders(argument, searched, problems));
         check_variables(searched, problems);
@@ -68,75 +71,51 @@ fn environment(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> BTreeMa
         if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
             problems.push(
                 Diagnostic::error(entry.place, format!("`{}` cannot be the name of a variable", entry.key.escape_debug()))
-                    .help("a name is not empty and has no `=`"),
+                    .help("a name is not empty, and has no `=` and no NUL"),
             );
         } else if entry.key.starts_with("HPSEARCH_") {
             problems.push(Diagnostic::error(entry.place, format!("`{}` is set by hpsearch for each trial", entry.key)).help("choose another name"));
+        }
+        if entry.value.text().is_some_and(|value| value.contains('\0')) {
+            problems.push(*nul(&format!("command.env.{}", entry.key.escape_debug()), &entry.value));
         }
         env.insert(entry.key.clone(), entry.value.text().unwrap_or_default().to_owned());
     }
     env
 }
 
-/// The `{name}`s of an argument, with their braces' bytes. Braces around anything that is no name stay as they are
-/// (`{"a": 1}`, `{}`, `{print $1}`).
-pub fn placeholders(argument: &str) -> Vec<(&str, Range<usize>)> {
-    let mut found = Vec::new();
-    let mut from = 0;
-    while let Some(open) = argument[from..].find('{').map(|open| from + open) {
-        from = open + 1;
-        let Some(close) = argument[from..].find(['}', '{']).map(|close| from + close) else { break };
-        let name = &argument[from..close];
-        let is_name = name.starts_with(|c: char| c.is_alphabetic() || c == '_') && name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
-        if argument[close..].starts_with('}') && is_name {
-            found.push((name, open..close + 1));
-            from = close + 1;
-        }
-    }
-    found
-}
-
 fn check_placeholders(argument: &Node, searched: &Searched, problems: &mut Vec<Diagnostic>) {
-    for (name, _) in placeholders(argument.text().unwrap_or_default()) {
+    for piece in pieces(argument.text().unwrap_or_default(), |name| searched.mentions(name)) {
+        let Piece::Placeholder(name, _) = piece else { continue };
         if searched.mentions(name) {
             continue;
         }
         let problem = Diagnostic::error(argument.place, format!("`{{{name}}}` is not a parameter of [space]"));
         let near = nearest(name, searched.names());
-        problems.push(match (VARIABLES.iter().find(|(word, _)| *word == name), near) {
-            (_, Some(near)) => problem.help(format!("did you mean `{{{near}}}`?")),
+        let problem = match (VARIABLES.iter().find(|(word, _)| *word == name), near) {
+            (_, Some(near)) => {
+                problems.push(problem.help(format!("did you mean `{{{near}}}`?")));
+                continue;
+            }
             (Some((_, variable)), _) => problem.help(format!("the program finds it in the environment variable {variable}")),
             _ => problem.help(format!("the parameters are {}", quoted(searched.names()))),
-        });
+        };
+        problems.push(problem.help(format!("to pass `{{{name}}}` on as it is, write `{{{{{name}}}}}`")));
     }
 }
 
 /// Two names that become one environment variable: the program would see only one of them there.
 fn check_variables(searched: &Searched, problems: &mut Vec<Diagnostic>) {
-    let variable = |name: &str| name.to_uppercase().replace(|c: char| !c.is_alphanumeric(), "_");
     for (index, parameter) in searched.parameters.iter().enumerate() {
         let name = &parameter.dimension.name;
-        let earlier = searched.parameters[..index].iter().find(|earlier| variable(&earlier.dimension.name) == variable(name));
+        let own = variable(name);
+        let earlier = searched.parameters[..index].iter().find(|earlier| variable(&earlier.dimension.name) == own);
         if let Some(earlier) = earlier {
-            let message = format!("`{}` and `{name}` both become HPSEARCH_PARAM_{}", earlier.dimension.name, variable(name));
+            let message = format!("`{}` and `{name}` both become {own}: the program finds only one of them there", earlier.dimension.name);
             let problem = Diagnostic::warning(parameter.place, message).related(earlier.place, "the other one");
-            problems.push(problem.help("read them from `{name}` or HPSEARCH_PARAMS, or rename one"));
+            let way_out =
+                format!("read them from the file HPSEARCH_PARAMS, or as `{{{}}}` and `{{{name}}}` in `run`; or rename one", earlier.dimension.name);
+            problems.push(problem.help(way_out));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_names_in_braces_are_placeholders() {
-        let names = |text: &'static str| placeholders(text).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
-        assert_eq!(names("--lr={learning_rate}"), ["learning_rate"]);
-        assert_eq!(names("{a}{model.num_layers}"), ["a", "model.num_layers"]);
-        assert_eq!(names("{\"a\": 1}"), Vec::<&str>::new());
-        assert_eq!(names("{} {print $1} {unclosed"), Vec::<&str>::new());
-        assert_eq!(names("{{a}}"), ["a"]);
-        assert_eq!(placeholders("x{a}y"), [("a", 1..4)]);
     }
 }

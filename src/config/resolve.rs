@@ -6,6 +6,7 @@ use super::command;
 use super::constraint;
 use super::diagnostic::{Diagnostic, Place};
 use super::enqueue;
+use super::file;
 use super::honest;
 use super::keys::{self, Contents, Key, TABLES};
 use super::policies::{self, Chosen, Kind};
@@ -14,6 +15,7 @@ use super::space::{self, Searched};
 use super::suggestion::{nearest, quoted};
 use super::syntax::{Entry, Item, Node, Table};
 use super::trainer::{self, Arguments};
+use super::{STUDY_NAME_RULE, is_study_name};
 use crate::arguments::TaskKind;
 use crate::metric::Direction;
 use crate::params::Params;
@@ -260,22 +262,18 @@ fn header(entry: &Entry) -> Place {
 }
 
 fn name(study: &Section<'_>, stem: &str, problems: &mut Vec<Diagnostic>) -> String {
-    const RULE: &str = "a name has up to 100 letters, digits, `-`, `_` and `.`, and begins with a letter or digit";
-    let is_name = |text: &str| {
-        text.chars().count() <= 100 && text.starts_with(char::is_alphanumeric) && text.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c))
-    };
     match study.node("name") {
         Some(node) => {
             let text = node.text().unwrap_or_default();
-            if !is_name(text) {
-                problems.push(Diagnostic::error(node.place, format!("`{}` cannot be a study's name", text.escape_debug())).help(RULE));
+            if !is_study_name(text) {
+                problems.push(Diagnostic::error(node.place, format!("`{}` cannot be a study's name", text.escape_debug())).help(STUDY_NAME_RULE));
             }
             text.to_owned()
         }
         None => {
-            if study.lacks("name") && !is_name(stem) {
+            if study.lacks("name") && !is_study_name(stem) {
                 let problem = Diagnostic::error(study.place, format!("the file's name `{}` cannot be the study's name", stem.escape_debug()));
-                problems.push(problem.help("write `name = \"...\"` under [study]").help(RULE));
+                problems.push(problem.help("write `name = \"...\"` under [study]").help(STUDY_NAME_RULE));
             }
             stem.to_owned()
         }
@@ -538,6 +536,14 @@ fn checkpoints(section: &Section<'_>, base: &Path, problems: &mut Vec<Diagnostic
         },
         None => default.keep_best,
     };
+    if let Some(node) = section.node("dir") {
+        let dir = super::absolute(base, node.text().unwrap_or_default());
+        if let Some(file) = file::in_the_way(&dir) {
+            let what = if file == dir { "this is a file, not a directory" } else { "this lies below a file" };
+            let problem = Diagnostic::error(node.place, format!("`checkpoints.dir`: {what}")).label(what);
+            problems.push(problem.help(format!("`{}` is no directory: name another", file.display())));
+        }
+    }
     CheckpointsSpec { keep_best, dir: section.text("dir").map(|dir| super::absolute(base, dir)), max_disk: section.size("max_disk") }
 }
 

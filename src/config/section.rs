@@ -134,6 +134,7 @@ fn check_kind(name: &str, key: &Key, node: &Node) -> Result<(), Box<Diagnostic>>
         problem.label(format!("this is {}", node.describe()))
     };
     match key.kind {
+        KeyKind::Path if node.text().is_some_and(|text| text.contains('\0')) => Err(nul(name, node)),
         KeyKind::Text | KeyKind::Path => match node.text() {
             Some(text) if !text.trim().is_empty() => Ok(()),
             _ => Err(quote_hint(wrong(node, "a string"), key, node)),
@@ -199,6 +200,13 @@ fn check_kind(name: &str, key: &Key, node: &Node) -> Result<(), Box<Diagnostic>>
         // Their readers know more about them than a kind can say.
         KeyKind::Devices | KeyKind::Keep | KeyKind::Objectives => Ok(()),
     }
+}
+
+/// An error for a text that goes where C's strings end at a NUL: paths, arguments and variables of programs.
+pub(super) fn nul(name: &str, node: &Node) -> Box<Diagnostic> {
+    Box::new(
+        Diagnostic::error(node.place, format!("`{name}` has a NUL character (\\u0000)")).help("take it out: no path, argument or variable holds one"),
+    )
 }
 
 /// Checks one word; several may be promised but not built.

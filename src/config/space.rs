@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::diagnostic::{Diagnostic, Place};
-use super::section::not_yet;
+use super::section::{not_yet, nul};
 use super::suggestion::{nearest, quoted};
 use super::syntax::{Entry, Form, Item, Node, Table, dotted};
 use crate::params::Value;
@@ -294,6 +294,9 @@ fn range_problem(
         DistributionError::Step { .. } => {
             Diagnostic::error(step.unwrap_or(kind).value.place, message).help("write a step above 0 and at most as wide as the range")
         }
+        DistributionError::TooFine { .. } => {
+            Diagnostic::error(step.unwrap_or(kind).value.place, message).help("write a wider step, or none for a continuous range")
+        }
         DistributionError::NotFinite => {
             let infinite = if low.number().is_none() { low } else { high };
             Diagnostic::error(infinite.place, message).help("write finite bounds, such as [1e-6, 1.0]")
@@ -333,6 +336,10 @@ pub(super) fn scalar(node: &Node, what: &str, problems: &mut Vec<Diagnostic>) ->
         Item::Flag(flag) => Some(Value::Bool(*flag)),
         _ => None,
     };
+    if matches!(&value, Some(Value::Text(text)) if text.contains('\0')) {
+        problems.push(*nul(what.trim_matches('`'), node));
+        return None;
+    }
     if value.is_none() {
         let subject = if what.contains('`') { what.to_owned() } else { format!("`{what}`") };
         let problem = Diagnostic::error(node.place, format!("{subject} must be a string, a finite number, true or false"));

@@ -215,7 +215,11 @@ pub(super) fn read_data(table: &Table, place: Place, base: &Path, task: TaskKind
         let Some(file) = leaf.value.text() else { continue };
         let path = super::absolute(base, file);
         if !path.is_file() {
-            let what = if path.is_dir() { "this is a directory, not a file" } else { "no such file" };
+            let what = match path.metadata() {
+                Ok(found) if found.is_dir() => "this is a directory, not a file",
+                Ok(_) => "this is a pipe or a device, not a file",
+                Err(_) => "no such file",
+            };
             let problem = Diagnostic::error(leaf.value.place, format!("`data.{}`: {what}", leaf.name)).label(what);
             problems.push(problem.help(format!("looked for {}", path.display())).help("paths are relative to the study file"));
         }

@@ -4,9 +4,9 @@ use super::{Busy, Effect, Engine, Leaving, Outcome, Phase};
 use crate::constraint;
 use crate::event::{Answer, Event, Request, Retried};
 use crate::params::Params;
-use crate::study::{Extension, Program, StepClock};
+use crate::study::{Budget, Extension, Program, StepClock};
 use crate::time::Timestamp;
-use crate::trial::{Hold, Origin, Trial, TrialNumber, TrialState};
+use crate::trial::{Hold, LARGEST_STEP, Origin, Trial, TrialNumber, TrialState};
 use crate::verdict::{Reason, Verdict};
 
 /// What is said of a trial, and of a study, that its user paused.
@@ -71,6 +71,9 @@ impl Engine {
                 request.entry().into_iter().for_each(|entry| self.emit(entry));
                 String::new()
             }),
+            Request::Unreadable { why } => {
+                Err(refused(format!("what was asked cannot be read ({why})"), "nothing was changed; ask again with the hpsearch that runs the study"))
+            }
         };
         let answer = match served {
             Ok(done) => Answer::Done(done),
@@ -279,6 +282,11 @@ impl Engine {
             (by.cost > 0.0 && budget.cost.is_none()).then(|| unlimited("cost")),
         ];
         all_of(problems.into_iter().flatten().collect())?;
+        let beyond = self.beyond_a_store(by);
+        if !beyond.is_empty() {
+            let keys: Vec<String> = beyond.iter().map(|key| format!("`budget.{key}`")).collect();
+            return Err(refused(format!("{} would be larger than a store can hold", keys.join(" and ")), "ask for less"));
+        }
         self.emit(Event::BudgetExtended { by });
         self.spec.budget.extend(by);
         self.reopen("its budget was extended".to_owned());
@@ -288,6 +296,26 @@ impl Engine {
         let cost = self.spec.budget.cost.filter(|_| by.cost > 0.0).map(|cost| format!("a cost of {cost}"));
         let parts: Vec<String> = trials.into_iter().chain(time).chain(hours).chain(cost).collect();
         Ok(self.when(format!("the budget is {} now", parts.join(" and "))))
+    }
+
+    /// The keys of the budget that could not be stored any more with `by` on top, nor what was added in all.
+    fn beyond_a_store(&self, by: Extension) -> Vec<&'static str> {
+        let before = self.spec.budget.beyond_a_store();
+        let mut budget = self.spec.budget.clone();
+        budget.extend(by);
+        let added = self.view.extension.and(by);
+        let added = Budget {
+            trials: Some(added.trials),
+            time: Some(added.time),
+            device_hours: Some(added.device_hours),
+            cost: Some(added.cost),
+            ..Budget::default()
+        };
+        let mut keys: Vec<&str> = budget.beyond_a_store().into_iter().filter(|key| !before.contains(key)).collect();
+        keys.extend(added.beyond_a_store());
+        keys.sort_unstable();
+        keys.dedup();
+        keys
     }
 
     fn continue_trial(&mut self, number: TrialNumber, until: u64) -> Served {
@@ -305,6 +333,9 @@ impl Engine {
             }
         }
         let mut problems = Vec::new();
+        if until > LARGEST_STEP {
+            problems.push(refused(format!("step {until} is beyond the largest one, {LARGEST_STEP}"), "say an earlier one"));
+        }
         if until <= last {
             problems.push(refused(format!("trial {number} has reached step {last}"), format!("say a later one than {until}")));
         }

@@ -6,6 +6,7 @@ use super::control::{Served, refused};
 use super::{Effect, Engine, Phase};
 use crate::device::{Device, Slot};
 use crate::event::Event;
+use crate::study::MOST_SLOTS;
 
 /// What the engine knows of one slot besides what is on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +54,9 @@ impl Engine {
         let was_paused = self.view.paused_devices.contains(device);
         if slots == Some(0) {
             return Err(refused("no slot is no place to run", format!("`hpsearch pause --device {device}` pauses it")));
+        }
+        if slots.is_some_and(|slots| slots > MOST_SLOTS) {
+            return Err(refused(format!("a device has at most {MOST_SLOTS} slots"), "say fewer with --slots"));
         }
         if self.phase == Phase::Waiting && slots.is_some() {
             return Err(refused("nobody runs the study", "`[devices]` of its file says how many slots the next run has"));

@@ -12,7 +12,7 @@ use crate::runner::clock::Clock;
 use crate::runner::inline::{GoOn, TrialError};
 use crate::runner::{self, RunnerError};
 use crate::storage::{Lease, Storage, StoredStudy};
-use crate::trial::{AttemptNumber, Trial, TrialNumber};
+use crate::trial::{AttemptNumber, LARGEST_STEP, Trial, TrialNumber};
 use crate::verdict::Verdict;
 
 /// How often the store is asked for requests from other terminals, at most.
@@ -197,6 +197,9 @@ impl AskedTrial {
     /// # Errors
     /// The store failed.
     pub fn report_metrics(&mut self, step: u64, metrics: BTreeMap<String, f64>) -> Result<GoOn, StudyError> {
+        if step > LARGEST_STEP {
+            return Err(StudyError::Step { step });
+        }
         let (trial, attempt) = self.key();
         let mut session = locked(&self.session);
         session.look()?;

@@ -31,14 +31,33 @@ pub fn toml_value(value: &Value) -> String {
         Value::Bool(flag) => toml::Value::Boolean(*flag).to_string(),
         Value::Int(int) => toml::Value::Integer(*int).to_string(),
         Value::Float(float) => toml::Value::Float(*float).to_string(),
-        Value::Text(text) => toml::Value::String(text.clone()).to_string(),
+        Value::Text(text) => toml_text(text),
     }
+}
+
+/// A string as TOML writes it, on one line whatever it holds.
+pub fn toml_text(text: &str) -> String {
+    if !text.chars().any(drives_a_terminal) {
+        return toml::Value::String(text.to_owned()).to_string();
+    }
+    let mut written = String::from("\"");
+    for char in text.chars() {
+        match char {
+            '"' | '\\' => written.extend(['\\', char]),
+            '\n' => written.push_str("\\n"),
+            '\t' => written.push_str("\\t"),
+            _ if drives_a_terminal(char) => written.push_str(&format!("\\u{:04X}", u32::from(char))),
+            _ => written.push(char),
+        }
+    }
+    written.push('"');
+    written
 }
 
 /// A key as TOML writes it: dotted names bare, anything else quoted.
 pub fn toml_key(name: &str) -> String {
     let bare = |part: &str| !part.is_empty() && part.chars().all(|char| char.is_ascii_alphanumeric() || char == '_' || char == '-');
-    if name.split('.').all(bare) { name.to_owned() } else { toml::Value::String(name.to_owned()).to_string() }
+    if name.split('.').all(bare) { name.to_owned() } else { toml_text(name) }
 }
 
 /// A duration in its two largest units: `0.4 s`, `31 s`, `2 min 05 s`, `1 h 04 min`, `3 d 4 h`.
@@ -280,6 +299,26 @@ mod tests {
         ];
         for (value, said) in cases {
             assert_eq!(number(value), said);
+        }
+    }
+
+    #[test]
+    fn toml_texts_are_one_line_and_read_back_whatever_they_hold() {
+        let texts = [
+            "plain",
+            "it's",
+            "a \"b\"",
+            "back\\slash",
+            "two\nlines",
+            "\u{1b}[31mred\u{7f}\u{0}\t",
+            "\u{202e}turned\u{2028}",
+            "'\u{27}\u{27}\"\"\"\n",
+        ];
+        for text in texts {
+            let written = toml_text(text);
+            let table: toml::Table = format!("{} = {written}", toml_key(text)).parse().unwrap_or_else(|error| panic!("{written}: {error}"));
+            assert_eq!(table.get(text).and_then(toml::Value::as_str), Some(text), "{written}");
+            assert!(!written.chars().any(drives_a_terminal), "{written}");
         }
     }
 

@@ -11,7 +11,7 @@ use crate::engine::{Assignment, Input};
 use crate::event::AttemptEnd;
 use crate::params::{Params, Value};
 use crate::study::FailureCause;
-use crate::trial::{AttemptNumber, TrialNumber};
+use crate::trial::{AttemptNumber, LARGEST_STEP, TrialNumber};
 use crate::verdict::Verdict;
 
 /// What a trial's closure returns when it did not fail.
@@ -39,6 +39,8 @@ pub struct TrialContext {
     verdicts: Receiver<Verdict>,
     leave: Arc<AtomicBool>,
     told: Option<Verdict>,
+    /// A step that it reported and that no store can hold: it fails with that.
+    beyond: Option<u64>,
 }
 
 /// An answer to a report: whether to go on.
@@ -77,8 +79,15 @@ impl TrialContext {
         self.report_metrics(step, BTreeMap::from([(metric, value)]))
     }
 
-    /// Reports several metrics; there is an answer to wait for if the study's own is among them.
+    /// Reports several metrics; there is an answer to wait for if the study's own is among them. A trial that reports a step
+    /// beyond [`LARGEST_STEP`] fails.
     pub fn report_metrics(&mut self, step: u64, metrics: BTreeMap<String, f64>) -> GoOn {
+        if step > LARGEST_STEP {
+            self.beyond = Some(step);
+        }
+        if self.beyond.is_some() {
+            return GoOn::No;
+        }
         let waits = metrics.contains_key(&self.metric);
         let metrics = metrics.into_iter().collect();
         let sent = self.inputs.send(Input::Report { trial: self.number, attempt: self.attempt, step, metrics });
@@ -123,6 +132,7 @@ impl Launcher for InlineLauncher {
             verdicts,
             leave: Arc::clone(&leave),
             told: None,
+            beyond: None,
         };
         let objective = Arc::clone(&self.objective);
         let thread = std::thread::Builder::new().name(format!("trial {}", assignment.trial));
@@ -137,6 +147,10 @@ impl Launcher for InlineLauncher {
 }
 
 fn end_of(result: std::thread::Result<Result<TrialEnd, TrialError>>, context: &TrialContext) -> (AttemptEnd, Option<String>) {
+    if let Some(step) = context.beyond {
+        let message = format!("reported step {step}, which is beyond the largest one, {LARGEST_STEP}");
+        return (AttemptEnd::Failed(FailureCause::Program), Some(message));
+    }
     match (result, &context.told) {
         (Ok(Ok(TrialEnd::Finished)), _) => (AttemptEnd::Completed, None),
         (Ok(Ok(TrialEnd::Left)), Some(Verdict::Pause(_))) => (AttemptEnd::Paused, None),

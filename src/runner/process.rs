@@ -14,11 +14,13 @@ use crossbeam_channel::Sender;
 use super::launcher::{Job, LaunchError, Launcher};
 use super::listener::{Listener, Listening};
 use super::registration::Registrar;
+use crate::config::placeholder;
 use crate::device::{Device, Slot};
 use crate::engine::{Assignment, Input};
 use crate::params::Params;
 use crate::paths::{self, StudyFiles};
 use crate::processes;
+use crate::space::Space;
 use crate::study::{Program, StepClock, StudySpec};
 use crate::verdict::Verdict;
 use crate::wire::{self, CommandJob, Down, TrainJob, TrialJob};
@@ -135,7 +137,7 @@ impl ProcessLauncher {
                 })
             }
             Program::Command { run, cwd, env } => {
-                let run = run.iter().map(|part| fill_in(part, &assignment.params)).collect();
+                let run = run.iter().map(|word| filled(word, &self.spec.space, &assignment.params)).collect();
                 let (cwd, env, device) = (cwd.clone(), env.clone(), assignment.slot.device.clone());
                 wire::Job::Command(CommandJob { trial, run, cwd, env, device, until: assignment.until })
             }
@@ -273,28 +275,15 @@ fn lengthen(arguments: &mut BTreeMap<String, serde_json::Value>, params: &mut Pa
     arguments.insert(key.to_owned(), until.into());
 }
 
-/// A word of a command with `{name}` replaced by the parameter's value; an inactive parameter leaves nothing.
-fn fill_in(part: &str, params: &Params) -> String {
-    let mut filled = String::with_capacity(part.len());
-    let mut rest = part;
-    while let Some((before, after)) = rest.split_once('{') {
-        filled.push_str(before);
-        let Some((name, tail)) = after.split_once('}').filter(|(name, _)| is_name(name)) else {
-            filled.push('{');
-            rest = after;
-            continue;
-        };
-        if let Some(value) = params.get(name) {
-            filled.push_str(&value.to_string());
-        }
-        rest = tail;
-    }
-    filled.push_str(rest);
-    filled
-}
-
-fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|char| char.is_alphanumeric() || matches!(char, '_' | '.' | '-'))
+/// A word of a command with `{name}` replaced by the parameter's value; an inactive parameter leaves nothing. What is no
+/// parameter of the study stays, as a study of an earlier version or of a program may have it.
+fn filled(word: &str, space: &Space, params: &Params) -> String {
+    let knows = |name: &str| space.dimension(name).is_some() || params.get(name).is_some();
+    placeholder::fill_in(word, knows, |name| match params.get(name) {
+        Some(value) => value.to_string(),
+        None if knows(name) => String::new(),
+        None => format!("{{{name}}}"),
+    })
 }
 
 /// The device's name inside a process that sees only that device.
@@ -344,6 +333,7 @@ pub fn own_program() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::space::{Dimension, Distribution};
 
     #[test]
     fn a_longer_trial_has_one_length_whatever_said_it_before() {
@@ -383,7 +373,13 @@ mod tests {
         let mut params = Params::new();
         params.insert("lr", 0.5);
         params.insert("model.layers", 3i64);
-        assert_eq!(fill_in("--lr={lr}:{model.layers}", &params), "--lr=0.5:3");
-        assert_eq!(fill_in("{absent}|{ not a name }|{", &params), "|{ not a name }|{");
+        let dimension =
+            |name: &str| Dimension { name: name.to_owned(), distribution: Distribution::choice(vec![0.5.into()]).unwrap(), prior: None, when: None };
+        let space = Space::new(vec![dimension("lr"), dimension("absent")]).unwrap();
+        let filled = |word: &str| filled(word, &space, &params);
+        assert_eq!(filled("--lr={lr}:{model.layers}"), "--lr=0.5:3");
+        assert_eq!(filled("{absent}|{ not a name }|{"), "|{ not a name }|{");
+        // Of a study that nobody checked: nothing vanishes.
+        assert_eq!(filled("{1..3} {unknown} {{lr}}"), "{1..3} {unknown} {lr}");
     }
 }

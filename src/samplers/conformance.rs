@@ -315,6 +315,21 @@ pub fn spaces() -> Vec<(&'static str, Space)> {
                 dimension("steps", float(0.0, 1.0, Scale::Linear, Some(0.3)), &[]),
             ]),
         ),
+        (
+            "extreme steps",
+            space(vec![
+                dimension("fine", float(0.0, 1.0, Scale::Linear, Some(1e-13)), &[]),
+                dimension("wide", float(-1e300, 1e300 / 2.0, Scale::Linear, Some(1e288)), &[]),
+                dimension("far", float(1e15, 1e15 + 1e6, Scale::Linear, Some(8.0)), &[]),
+                dimension("coarse", float(0.0, 1.0, Scale::Linear, Some(1e300)), &[]),
+                dimension("still", float(1.0, 1.0, Scale::Linear, Some(1e-300)), &[]),
+                dimension("deep", float(5e-324, 1e-300, Scale::Log, None), &[]),
+                dimension("log one", float(2.0, 2.0, Scale::Log, None), &[]),
+                dimension("huge", int(1, 1 << 52, Scale::Log, 1), &[]),
+                dimension("leap", int(-(1 << 52), 1 << 52, Scale::Linear, i64::MAX), &[]),
+                dimension("one", words(&["only"]), &[]),
+            ]),
+        ),
         ("thousands of choices", space(vec![dimension("one of many", many, &[]), dimension("x", float(0.0, 1.0, Scale::Linear, None), &[])])),
     ]
 }

@@ -79,6 +79,14 @@ pub enum DistributionError {
         /// Step as given.
         step: f64,
     },
+    /// A step so small that its values cannot be told apart, or not be counted exactly.
+    #[error("`step` is `{step:e}`: in this range a step is at least `{least:e}`, or its values could not be told apart")]
+    TooFine {
+        /// Step as given.
+        step: f64,
+        /// The smallest one that is taken.
+        least: f64,
+    },
     /// A range too wide for its type.
     #[error("the range from `{low}` to `{high}` is too wide")]
     TooWide {
@@ -98,6 +106,28 @@ pub enum DistributionError {
     },
 }
 
+/// The smallest step between values from `low` to `high`: some times what neighbouring floating-point numbers at the larger bound
+/// are apart, so that values differ by whole steps after rounding, and there are fewer than 2^48 of them.
+fn least_step(low: f64, high: f64) -> f64 {
+    let largest = low.abs().max(high.abs());
+    64.0 * (largest - largest.next_down())
+}
+
+/// How many steps fit between the bounds, rounding forgiven as far as [`Distribution::normalize`] forgives it.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "floor of a non-negative quotient, saturating")]
+fn whole_steps(low: f64, high: f64, step: f64) -> u64 {
+    let quotient = (high - low) / step;
+    let mut steps = (quotient + (quotient * 1e-12 + 1e-9).min(FORGIVEN)).floor();
+    // The quotient is rounded, too.
+    if low + steps * step > high + step * FORGIVEN {
+        steps -= 1.0;
+    }
+    steps as u64
+}
+
+/// By what share of a step a value may lie beside one.
+const FORGIVEN: f64 = 1e-6;
+
 impl Distribution {
     /// A real number between `low` and `high`.
     pub fn float(low: f64, high: f64, scale: Scale, step: Option<f64>) -> Result<Self, DistributionError> {
@@ -116,6 +146,9 @@ impl Distribution {
         match step {
             Some(_) if scale == Scale::Log => return Err(DistributionError::LogAndStep),
             Some(step) if !step.is_finite() || step <= 0.0 => return Err(DistributionError::Step { step }),
+            Some(step) if low < high && step < least_step(low, high) => {
+                return Err(DistributionError::TooFine { step, least: least_step(low, high) });
+            }
             _ => {}
         }
         Ok(Distribution::Float { low, high, scale, step })
@@ -169,7 +202,7 @@ impl Distribution {
                 }
                 let Some(step) = step else { return Some(Value::Float(number)) };
                 let nearest = low + ((number - low) / step).round() * step;
-                ((nearest - number).abs() <= step * 1e-6).then_some(Value::Float(number))
+                ((nearest - number).abs() <= step * FORGIVEN).then_some(Value::Float(number))
             }
             Distribution::Int { low, high, step, .. } => {
                 let int = match value {
@@ -188,8 +221,7 @@ impl Distribution {
     pub fn cardinality(&self) -> Option<u64> {
         match self {
             Distribution::Float { low, high, .. } if low == high => Some(1),
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "floor of a non-negative quotient, saturating")]
-            Distribution::Float { low, high, step: Some(step), .. } => Some((((high - low) / step) * (1.0 + 1e-12) + 1e-9).floor() as u64 + 1),
+            Distribution::Float { low, high, step: Some(step), .. } => Some(whole_steps(*low, *high, *step).saturating_add(1)),
             Distribution::Float { .. } => None,
             Distribution::Int { low, high, step, .. } => Some((high - low).unsigned_abs() / step.unsigned_abs() + 1),
             Distribution::Choice { choices } => Some(choices.len() as u64),
@@ -303,6 +335,11 @@ mod tests {
             )
             .unwrap()),
             (-1000i64..1000, 0i64..1000, 1i64..10).prop_map(|(low, width, step)| Distribution::int(low, low + width, Scale::Linear, step).unwrap()),
+            (-1e300..1e300f64, 0.0..1.0f64, 0.0..1.0f64).prop_map(|(low, width, share)| {
+                let high = low + width * low.abs() * 1e-3;
+                let step = least_step(low, high) * (1.0 + share * 1e6);
+                Distribution::float(low, high, Scale::Linear, Some(step)).unwrap()
+            }),
             (1i64..1000, 0i64..100_000).prop_map(|(low, width)| Distribution::int(low, low + width, Scale::Log, 1).unwrap()),
             (1usize..9).prop_map(|count| Distribution::choice((0..count).map(|index| Value::Text(format!("c{index}"))).collect()).unwrap()),
         ]
@@ -338,6 +375,23 @@ mod tests {
         assert_eq!(distribution.cardinality(), Some(4));
         let tenth = Distribution::float(0.0, 0.3, Scale::Linear, Some(0.1)).unwrap();
         assert_eq!(tenth.cardinality(), Some(4));
+    }
+
+    #[test]
+    fn a_step_that_floating_point_numbers_cannot_follow_is_refused() {
+        for (low, high, step) in [(0.0, 1.0, 1e-300), (0.0, 1.0, 1e-15), (1e300, 1.1e300, 1e280), (-1e15, 0.0, 0.5), (0.0, 1.0, f64::MIN_POSITIVE)] {
+            let made = Distribution::float(low, high, Scale::Linear, Some(step));
+            assert!(matches!(made, Err(DistributionError::TooFine { .. })), "{low} {high} {step}");
+        }
+        for (low, high, step) in [(0.0, 1.0, 1e-12), (-1.0, 1.0, 1e-13), (0.0, 1e300, 1e290), (5.0, 5.0, 1e-300), (0.0, 1e-300, 1e-310)] {
+            let distribution = Distribution::float(low, high, Scale::Linear, Some(step)).unwrap();
+            let last = distribution.cardinality().unwrap() - 1;
+            for index in [0, 1, last / 3, last / 2, last - 1_u64.min(last), last] {
+                let value = distribution.nth(index.min(last)).unwrap();
+                assert!(distribution.contains(&value), "{value} of {distribution:?}");
+            }
+            assert_eq!(distribution.nth(last + 1), None);
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crossbeam_channel::{Receiver, bounded, select};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{Incoming, say};
+use crate::params::variable;
 use crate::processes;
 use crate::wire::{CommandJob, Down, EndWord, Up};
 
@@ -74,7 +75,7 @@ fn spawn(job: &CommandJob) -> Result<Child, String> {
     let mut command = Command::new("/proc/self/exe");
     command.arg("worker").arg("--exec").args(&job.run).current_dir(&job.cwd).stdin(Stdio::piped()).process_group(0);
     for (name, value) in trial.params.iter() {
-        command.env(format!("HPSEARCH_PARAM_{}", variable(name)), value.to_string());
+        command.env(variable(name), value.to_string());
     }
     command
         .env("HPSEARCH_PARAMS", trial.directory.join("params.json"))
@@ -95,11 +96,6 @@ fn spawn(job: &CommandJob) -> Result<Child, String> {
         command.env("HPSEARCH_UNTIL", until.to_string());
     }
     command.spawn().map_err(|error| format!("cannot start `{}` in `{}`: {error}", job.run.join(" "), job.cwd.display()))
-}
-
-/// A parameter's name as part of a variable's: upper case, everything but letters and digits as `_`.
-fn variable(name: &str) -> String {
-    name.chars().map(|char| if char.is_ascii_alphanumeric() { char.to_ascii_uppercase() } else { '_' }).collect()
 }
 
 /// How a command came to its end.
@@ -247,10 +243,5 @@ mod tests {
         assert_eq!(of(1 << 8, Killer::Memory), (EndWord::Failed, "exit status 1".to_owned()));
         assert_eq!(of(11, Killer::Memory).0, EndWord::Failed);
         assert_eq!(of(0, Killer::Memory).0, EndWord::Finished);
-    }
-
-    #[test]
-    fn parameter_names_become_variables() {
-        assert_eq!(variable("model.num-layers"), "MODEL_NUM_LAYERS");
     }
 }

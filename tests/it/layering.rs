@@ -142,6 +142,8 @@ const EXCEPTIONS: &[(&str, &[&str])] = &[
     ("config", &["files"]),
     // Whether what the study file names is there: the working directory of a command, the files of the data.
     ("config/command", &["files"]),
+    // Whether what people name as a file is one.
+    ("config/file", &["files"]),
     ("config/trainer", &["files"]),
     // Whether the messages on standard error may have colours.
     ("config/diagnostic", &["terminal", "environment"]),

@@ -23,6 +23,7 @@ mod faults;
 mod files;
 mod footprints;
 mod forecasts;
+mod front_safety;
 mod fuzz;
 mod gc;
 mod help;

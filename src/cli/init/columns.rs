@@ -1,11 +1,11 @@
 //! A look at a data file: its columns, and which of them are texts and labels.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use crate::cli::exit::Failure;
+use crate::config;
 
 /// Rows that are looked at; more would tell little else.
 const LOOKED_AT: usize = 100_000;
@@ -106,7 +106,7 @@ pub fn guess(table: &Table) -> (Option<&Column>, Option<&Column>) {
 /// Reads a csv, tsv or jsonl file.
 pub fn read(path: &Path) -> Result<Table, Failure> {
     let broken = |why: String| Failure::usage(format!("`{}` cannot be read as data: {why}", path.display()));
-    let file = File::open(path).map_err(|error| broken(error.to_string()).help("give the path of a csv, tsv, jsonl or txt file"))?;
+    let file = config::file::open(path).map_err(|error| broken(error.to_string()).help("give the path of a csv, tsv, jsonl or txt file"))?;
     let size = file.metadata().map_or(0, |metadata| metadata.len());
     let input = BufReader::new(file.take(BYTES));
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();

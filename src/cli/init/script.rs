@@ -1,8 +1,8 @@
 //! A look at a command: its words, and what its script says about its options and its metric.
 
-use std::fs;
 use std::path::Path;
 
+use crate::config::{self, placeholder};
 use crate::metric::Direction;
 
 /// One option that may be searched.
@@ -55,14 +55,27 @@ pub fn words(command: &str) -> Result<Vec<String>, &'static str> {
     }
 }
 
+/// The same command with nothing to search in it.
+pub fn plain(words: &[String], script: &Script) -> Script {
+    Script { run: words.iter().map(|word| as_it_is(word)).collect(), space: Vec::new(), ..script.clone() }
+}
+
+/// A word that the program gets as it stands, whatever braces it has.
+fn as_it_is(word: &str) -> String {
+    placeholder::escaped(word, |_| false)
+}
+
 /// Looks at a command: options with numbers become parameters; else those that its Python script declares.
-pub fn look(words: Vec<String>, directory: &Path) -> Script {
+pub fn look(words: &[String], directory: &Path) -> Script {
     let file = words.iter().find(|word| [".py", ".sh", ".R", ".jl"].iter().any(|ending| word.ends_with(ending))).cloned();
-    let source = file.as_ref().and_then(|file| fs::read_to_string(directory.join(file)).ok()).unwrap_or_default();
+    let source = file.as_ref().and_then(|file| config::file::read_to_string(&directory.join(file)).ok()).unwrap_or_default();
     let metric = metric(&source);
-    let (mut run, mut space) = given(&words);
+    let (mut run, mut space) = given(words);
     if space.is_empty() {
         for (flag, searched) in declared(&source) {
+            if space.iter().any(|earlier: &Searched| earlier.name == searched.name) {
+                continue;
+            }
             run.extend([flag, format!("{{{}}}", searched.name)]);
             space.push(searched);
         }
@@ -85,23 +98,33 @@ fn given(words: &[String]) -> (Vec<String>, Vec<Searched>) {
     for word in words {
         let is_flag = word.starts_with("--");
         if let (Some(name), Some(range)) = (flag.take(), range(word)) {
+            let name = another(name, &space);
             run.push(format!("{{{name}}}"));
             space.push(Searched { name, range, default: Some(word.clone()) });
             continue;
         }
-        match word.split_once('=') {
-            Some((option, value)) if is_flag && range(value).is_some() => {
-                let name = name_of(option);
+        match word.split_once('=').map(|(option, value)| (option, value, range(value))) {
+            Some((option, value, Some(range))) if is_flag && placeholder::is_name(&name_of(option)) => {
+                let name = another(name_of(option), &space);
                 run.push(format!("{option}={{{name}}}"));
-                space.push(Searched { name, range: range(value).unwrap_or_default(), default: Some(value.to_owned()) });
+                space.push(Searched { name, range, default: Some(value.to_owned()) });
             }
             _ => {
-                run.push(word.clone());
-                flag = (is_flag && !fixed(word)).then(|| name_of(word));
+                run.push(as_it_is(word));
+                flag = (is_flag && !fixed(word)).then(|| name_of(word)).filter(|name| placeholder::is_name(name));
             }
         }
     }
     (run, space)
+}
+
+/// The name, or one beside it where an option is given several times.
+fn another(name: String, space: &[Searched]) -> String {
+    let is_free = |name: &String| space.iter().all(|searched| searched.name != *name);
+    if is_free(&name) {
+        return name;
+    }
+    (2..).map(|number: u64| format!("{name}_{number}")).find(is_free).unwrap_or(name)
 }
 
 /// Options that say how much is done, not how well.
@@ -127,6 +150,8 @@ fn range(value: &str) -> Option<String> {
     let float = value.parse::<f64>().ok().filter(|float| float.is_finite() && *float >= 0.0)?;
     Some(match float {
         0.0 => "{ float = [0.0, 0.5] }".to_owned(),
+        // Ten times as much, or as little, would be no number any more.
+        _ if !(1e-300..1e300).contains(&float) => return None,
         // Near one, a share: momentum, a decay.
         0.5..1.0 => "{ float = [0.5, 0.999] }".to_owned(),
         _ => format!("{{ float = [{}, {}], log = true }}", short(float / 10.0), short(float * 10.0)),
@@ -168,7 +193,8 @@ fn declared(source: &str) -> Vec<(String, Searched)> {
                 }
                 _ => range,
             };
-            (!fixed(&flag)).then(|| (flag.clone(), Searched { name: name_of(&flag), range, default: default.map(str::to_owned) }))
+            (!fixed(&flag) && placeholder::is_name(&name_of(&flag)))
+                .then(|| (flag.clone(), Searched { name: name_of(&flag), range, default: default.map(str::to_owned) }))
         })
         .collect()
 }
@@ -262,8 +288,8 @@ mod tests {
 
     fn looked(command: &str, source: &str) -> Script {
         let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join("train.py"), source).unwrap();
-        look(words(command).unwrap(), directory.path())
+        std::fs::write(directory.path().join("train.py"), source).unwrap();
+        look(&words(command).unwrap(), directory.path())
     }
 
     fn ranges(script: &Script) -> Vec<(&str, &str)> {

@@ -2,8 +2,7 @@
 
 use super::script::Script;
 use crate::metric::Direction;
-use crate::params::Value;
-use crate::reporters::wording::{toml_key, toml_value, width};
+use crate::reporters::wording::{one_line, toml_key, toml_text, width};
 
 /// A study of the built-in trainer.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +65,7 @@ fn aligned(text: &str) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    toml_value(&Value::Text(text.to_owned()))
+    toml_text(text)
 }
 
 impl TrainerStudy {
@@ -77,7 +76,7 @@ impl TrainerStudy {
             Task::Classification { .. } => ("eval_accuracy", "maximize", "\u{1}or eval_macro_f1, or eval_loss (minimize)"),
             Task::LanguageModeling => ("eval_loss", "minimize", "\u{1}or eval_perplexity"),
         };
-        let findings: String = self.findings.iter().map(|finding| format!("# {finding}\n")).collect();
+        let findings: String = self.findings.iter().map(|finding| format!("# {}\n", one_line(finding))).collect();
         aligned(&format!(
             "# Made by `hpsearch init`; every line may be changed. `hpsearch check` tells what is wrong.\n{findings}\n\
              [study]\nname = {}\nmetric = \"{metric}\"{why}\ndirection = \"{direction}\"\n{}\n\
@@ -161,8 +160,8 @@ pub fn of_command(name: &str, script: &Script, metric: &str, direction: Directio
             .to_owned()
     } else {
         let line = |searched: &super::script::Searched| {
-            let default = searched.default.as_ref().map(|default| format!("\u{1}it was {default}")).unwrap_or_default();
-            format!("{} = {}{}\n", toml_key(&searched.name), searched.range, default.replace(['\n', '\r'], " "))
+            let default = searched.default.as_ref().map(|default| format!("\u{1}it was {}", one_line(default))).unwrap_or_default();
+            format!("{} = {}{default}\n", toml_key(&searched.name), searched.range)
         };
         script.space.iter().map(line).collect()
     };

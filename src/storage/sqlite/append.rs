@@ -17,7 +17,7 @@ use crate::params::Params;
 use crate::race::Race;
 use crate::space::Distribution;
 use crate::storage::StudyId;
-use crate::study::Extension;
+use crate::study::{Extension, LARGEST_WHOLE};
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 use crate::verdict::Verdict;
@@ -217,13 +217,15 @@ impl<'a> Append<'a> {
 
     /// The specification has the budget as it is now; the columns say what of it the study file does not know.
     fn extend(&self, by: Extension) -> Result<(), Fault> {
-        let mut spec = study_row(self.connection, self.study)?.spec;
+        let row = study_row(self.connection, self.study)?;
+        let (mut spec, all) = (row.spec, row.extension.and(by));
         spec.budget.extend(by);
-        let micros = i64::try_from(by.time.as_micros()).unwrap_or(i64::MAX);
+        // Sums are made here: SQLite's turn into another type where they overflow, which the columns do not take.
+        let trials = to_integer(all.trials.min(LARGEST_WHOLE))?;
+        let micros = i64::try_from(all.time.as_micros()).unwrap_or(i64::MAX);
         self.execute(
-            "UPDATE study SET spec = ?2, extra_trials = extra_trials + ?3, extra_micros = extra_micros + ?4,
-                extra_device_hours = extra_device_hours + ?5, extra_cost = extra_cost + ?6 WHERE id = ?1",
-            params![self.study.0, to_json(&spec)?, to_integer(by.trials)?, micros, by.device_hours, by.cost],
+            "UPDATE study SET spec = ?2, extra_trials = ?3, extra_micros = ?4, extra_device_hours = ?5, extra_cost = ?6 WHERE id = ?1",
+            params![self.study.0, to_json(&spec)?, trials, micros, all.device_hours, all.cost],
         )?;
         Ok(())
     }

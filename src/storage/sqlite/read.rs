@@ -12,7 +12,7 @@ use super::pages::{self, Reverse, Which};
 use super::trials;
 use crate::configuration::{self, Run};
 use crate::device::{Device, Slot};
-use crate::event::{Answer, Event, Seq};
+use crate::event::{Answer, Event, Request, Seq};
 use crate::lineage::Lineage;
 use crate::race::Race;
 use crate::storage::{Attempt, Curve, HeldLease, Holder, StorageError, StoredRequest, StoredRunner, StoredStudy, StudyId, StudySummary};
@@ -412,8 +412,10 @@ pub(super) fn pending_requests(connection: &Connection, study: StudyId) -> Resul
     let mut requests = Vec::new();
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
-        let request = json(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?, || format!("table `request`, id {id}, column `body`"))?;
-        requests.push(StoredRequest { id, request });
+        // One that cannot be read must not keep the study from being run: it is refused like any that cannot be done.
+        let read = row.get_ref(1)?.as_str().map_err(|error| error.to_string());
+        let read = read.and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()));
+        requests.push(StoredRequest { id, request: read.unwrap_or_else(|why| Request::Unreadable { why }) });
     }
     Ok(requests)
 }

@@ -36,7 +36,7 @@ fn bare(word: &str) -> &str {
 }
 
 fn trials(word: &str) -> Option<u64> {
-    bare(word).parse().ok().filter(|trials| *trials > 0)
+    Extension::trials_of(word)
 }
 
 fn time(word: &str) -> Result<std::time::Duration, String> {

@@ -5,7 +5,7 @@ use crate::event::{Request, TAG_RULE, is_tag};
 use crate::query::Filter;
 use crate::reporters::wording::extension;
 use crate::study::StudySpec;
-use crate::trial::TrialNumber;
+use crate::trial::{TrialNumber, step_of};
 use crate::tui::keys::Screen;
 use crate::tui::line::LineEdit;
 use crate::tui::snapshot::Snapshot;
@@ -183,12 +183,12 @@ impl State {
                 Command::Ask(Request::Extend { by })
             }
             (Purpose::Continue, None) => Command::Ignore,
-            (Purpose::Continue, Some(trial)) => match text.parse() {
-                Ok(until) => {
+            (Purpose::Continue, Some(trial)) => match step_of(&text) {
+                Some(until) => {
                     self.notice = Some(format!("asked for trial {trial} to go on to step {until}"));
                     Command::Ask(Request::Continue { trial, until })
                 }
-                Err(_) => self.mend(prompt, format!("`{text}` is no step: a whole number")),
+                None => self.mend(prompt, format!("`{text}` is no step: a whole number")),
             },
             (Purpose::Device, _) => match self.device_of(&text) {
                 Ok(device) => self.turn_device(device),

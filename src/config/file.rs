@@ -1,0 +1,52 @@
+//! Reads what people name as a file: a pipe, a socket or a device in its place would hang, or never end.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// Where a process finds the streams that it was given: `check /dev/stdin`, `check <(make-study)`.
+const STREAMS: [&str; 3] = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
+
+/// Opens a file for reading. What is no regular file is not opened, but for the streams of this process.
+///
+/// # Errors
+/// The system's, and `InvalidInput` for what is no file.
+pub fn open(path: &Path) -> io::Result<File> {
+    let kind = fs::metadata(path)?.file_type();
+    let is_stream = STREAMS.iter().any(|stream| path.starts_with(stream));
+    let what = match kind {
+        // The system says of a directory that it is one when it is read.
+        _ if kind.is_file() || kind.is_dir() || is_stream && (kind.is_fifo() || kind.is_char_device()) => return File::open(path),
+        _ if kind.is_fifo() => "a named pipe",
+        _ if kind.is_socket() => "a socket",
+        _ => "a device",
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a file")))
+}
+
+/// All of a file.
+///
+/// # Errors
+/// As [`open`], and those of reading.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// All of a text file.
+///
+/// # Errors
+/// As [`open`], and those of reading; `InvalidData` for what is not UTF-8.
+pub fn read_to_string(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    open(path)?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The nearest part of a path that exists, if that is no directory: nothing can be made below it, nor in its place.
+pub(super) fn in_the_way(path: &Path) -> Option<&Path> {
+    let there = |part: &&Path| fs::symlink_metadata(part).is_ok();
+    path.ancestors().find(there).filter(|part| fs::metadata(part).is_ok_and(|found| !found.is_dir()))
+}

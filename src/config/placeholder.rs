@@ -1,0 +1,169 @@
+//! `{name}` in the words of a command: what is one, what it becomes, and how braces are written that are none.
+//!
+//! A name in single braces is a placeholder; in double braces it stands for itself in single ones: `{{name}}` is `{name}`. Each
+//! further pair of pairs is one more pair of braces around that: `{{{name}}}` is the value in braces. A name is that of a parameter,
+//! or what begins with a letter or `_` and goes on with letters, digits, `_`, `-` and `.`. Braces around anything else are left
+//! as they are (`{1..3}`, `[a-z]{2}`, `{"a": {"b": 1}}`, `{print $1}`), doubled or not.
+
+use std::ops::Range;
+
+/// A piece of a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Text that stays as it is.
+    Text(&'a str),
+    /// Where a parameter's value goes: the name, and the bytes of the word that name it, braces included.
+    Placeholder(&'a str, Range<usize>),
+}
+
+/// The pieces of a word; `knows` says which names are those of parameters.
+pub fn pieces<'a>(word: &'a str, knows: impl Fn(&str) -> bool) -> Vec<Piece<'a>> {
+    let mut pieces = Vec::new();
+    let mut from = 0;
+    for braced in braced(word, knows) {
+        // Half of the doubled braces stay, on both sides.
+        let kept = braced.pairs / 2;
+        let (outer, inner) = (braced.name.start - braced.pairs, braced.name.start - braced.pairs % 2);
+        pieces.push(Piece::Text(&word[from..outer + kept]));
+        if braced.pairs % 2 == 1 {
+            pieces.push(Piece::Placeholder(&word[braced.name.clone()], inner..braced.name.end + 1));
+        } else {
+            pieces.push(Piece::Text(&word[braced.name.clone()]));
+        }
+        from = braced.name.end + braced.pairs - kept;
+    }
+    pieces.push(Piece::Text(&word[from..]));
+    pieces.retain(|piece| *piece != Piece::Text(""));
+    pieces
+}
+
+/// The word with each placeholder replaced by what `value` gives for its name.
+pub fn fill_in(word: &str, knows: impl Fn(&str) -> bool, value: impl Fn(&str) -> String) -> String {
+    let piece = |piece| match piece {
+        Piece::Text(text) => text.to_owned(),
+        Piece::Placeholder(name, _) => value(name),
+    };
+    pieces(word, knows).into_iter().map(piece).collect()
+}
+
+/// The word such that nothing in it is a placeholder: [`pieces`] gives it back as it was.
+pub fn escaped(word: &str, knows: impl Fn(&str) -> bool) -> String {
+    let mut escaped = String::with_capacity(word.len());
+    let mut from = 0;
+    for braced in braced(word, knows) {
+        escaped.push_str(&word[from..braced.name.start]);
+        escaped.push_str(&"{".repeat(braced.pairs));
+        escaped.push_str(&word[braced.name.clone()]);
+        escaped.push_str(&"}".repeat(braced.pairs));
+        from = braced.name.end;
+    }
+    escaped.push_str(&word[from..]);
+    escaped
+}
+
+/// Whether a text in braces can be meant as a parameter's name.
+pub fn is_name(text: &str) -> bool {
+    text.starts_with(|char: char| char.is_alphabetic() || char == '_') && text.chars().all(|char| char.is_alphanumeric() || "_-.".contains(char))
+}
+
+/// A name in braces.
+struct Braced {
+    name: Range<usize>,
+    /// How many braces stand around it on both sides.
+    pairs: usize,
+}
+
+fn braced(word: &str, knows: impl Fn(&str) -> bool) -> Vec<Braced> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(open) = word[from..].find('{').map(|open| from + open) {
+        let start = open + (word[open..].len() - word[open..].trim_start_matches('{').len());
+        let Some(end) = word[start..].find(['}', '{']).map(|end| start + end) else { break };
+        let name = &word[start..end];
+        if word[end..].starts_with('}') && (is_name(name) || knows(name)) {
+            let closing = word[end..].len() - word[end..].trim_start_matches('}').len();
+            found.push(Braced { name: start..end, pairs: closing.min(start - open) });
+            from = end + closing;
+        } else {
+            from = end;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn knows(name: &str) -> bool {
+        ["lr", "2nd", "model.depth"].contains(&name)
+    }
+
+    fn filled(word: &str) -> String {
+        fill_in(word, knows, |name| format!("<{name}>"))
+    }
+
+    #[test]
+    fn names_in_braces_are_placeholders_and_whatever_else_stays() {
+        for (word, expected) in [
+            ("--lr={lr}", "--lr=<lr>"),
+            ("{lr}{model.depth}", "<lr><model.depth>"),
+            ("{2nd}", "<2nd>"),
+            ("{unknown}", "<unknown>"),
+            ("{1..3}", "{1..3}"),
+            ("[a-z]{2}", "[a-z]{2}"),
+            ("{2,}", "{2,}"),
+            ("{}", "{}"),
+            ("{print $1}", "{print $1}"),
+            ("{unclosed", "{unclosed"),
+            ("closed}", "closed}"),
+            (r#"{"a": {"b": 1}}"#, r#"{"a": {"b": 1}}"#),
+            (r#"{"a": {"b": {lr}}}"#, r#"{"a": {"b": <lr>}}"#),
+            ("{{ lr }}", "{{ lr }}"),
+            ("${HOME:-x}", "${HOME:-x}"),
+            ("{lr", "{lr"),
+            ("{{lr}", "{<lr>"),
+            ("{lr}}", "<lr>}"),
+            ("{a{lr}b}", "{a<lr>b}"),
+        ] {
+            assert_eq!(filled(word), expected, "{word}");
+        }
+    }
+
+    #[test]
+    fn doubled_braces_around_a_name_are_single_ones() {
+        for (word, expected) in [
+            ("{{lr}}", "{lr}"),
+            ("{{print}}", "{print}"),
+            ("{{{lr}}}", "{<lr>}"),
+            ("{{{{lr}}}}", "{{lr}}"),
+            ("x{{a}}y{lr}", "x{a}y<lr>"),
+            ("{{{lr}}", "{{lr}"),
+            ("{{1..3}}", "{{1..3}}"),
+        ] {
+            assert_eq!(filled(word), expected, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_placeholder_knows_its_place() {
+        assert_eq!(pieces("x{lr}y", knows), [Piece::Text("x"), Piece::Placeholder("lr", 1..5), Piece::Text("y")]);
+        assert_eq!(pieces("{{{lr}}}", knows)[1], Piece::Placeholder("lr", 2..6));
+        assert_eq!(pieces("", knows), []);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_escaped_is_itself(word in r#"([{}]|lr|2nd|a|\.|1|"| |é){0,24}"#) {
+            prop_assert_eq!(filled(&escaped(&word, knows)), word);
+        }
+
+        #[test]
+        fn nothing_outside_of_names_is_lost(word in r#"([{}]|lr|[a-z]|\.|1|"| |\PC){0,24}"#) {
+            let kept: String = word.chars().filter(|char| !"{}".contains(*char)).collect();
+            let filled: String = fill_in(&word, knows, str::to_owned).chars().filter(|char| !"{}".contains(*char)).collect();
+            prop_assert_eq!(filled, kept);
+        }
+    }
+}
