@@ -59,7 +59,7 @@ struct Answer<'a> {
 pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failure> {
     let store = std::path::absolute(&console.store)?;
     let reader = console.reader()?;
-    let stores = Stores { path: &store, reader: &reader, others: other_studies(&store), is_alive: |holder| life(holder) == HolderLife::Alive };
+    let stores = Stores { path: &store, reader: &reader, others: other_studies(&store), is_alive: |held| life(held) == HolderLife::Alive };
     let found = leftovers(&stores)?;
     let form = OutputForm::from(arguments.json);
     let is_to_be_removed = match form {

@@ -11,7 +11,7 @@ use super::disk::{entries, size};
 use crate::event::{Event, Seq};
 use crate::paths::{component, files_directory};
 use crate::processes;
-use crate::storage::{Holder, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
+use crate::storage::{HeldLease, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::Program;
 use crate::trial::{TrialNumber, TrialState};
 use crate::wire::USED_BY;
@@ -85,7 +85,7 @@ pub struct Stores<'a> {
     /// Studies of other stores in the same directory.
     pub others: BTreeSet<String>,
     /// Whether whoever holds a study is alive, as far as can be told.
-    pub is_alive: fn(&Holder) -> bool,
+    pub is_alive: fn(&HeldLease) -> bool,
 }
 
 /// Everything that can be removed, by path.
@@ -321,7 +321,7 @@ impl StudyFiles {
         Ok(StudyFiles {
             name: summary.spec.name.clone(),
             root: files_directory(&summary.spec, stores.path),
-            is_held: summary.held.as_ref().is_some_and(|held| (stores.is_alive)(&held.holder)),
+            is_held: summary.held.as_ref().is_some_and(stores.is_alive),
             is_command,
             states: outcomes.into_iter().map(|outcome| (outcome.number, outcome.state)).collect(),
             registered: stores.reader.checkpoints(summary.id)?.into_iter().map(|(_, checkpoint)| real(&checkpoint.path)).collect(),

@@ -6,3 +6,6 @@ CREATE TABLE store (
     id  TEXT NOT NULL CHECK (length(id) = 32)
 ) STRICT;
 INSERT INTO store (one, id) VALUES (1, lower(hex(randomblob(16))));
+
+-- Which start of the machine the holder belongs to: one that has this also holds the lock beside the store while it lives.
+ALTER TABLE lease ADD COLUMN boot_id TEXT;
