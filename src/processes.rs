@@ -116,6 +116,20 @@ pub fn with_environment(entries: &[String]) -> Vec<u32> {
     all().into_iter().filter(|pid| *pid != mine).filter(holds).collect()
 }
 
+/// The value of a variable in a process's environment, as it began; `None` if it has none, or may not be looked at.
+pub fn variable(pid: u32, name: &str) -> Option<std::ffi::OsString> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let value = |entry: &[u8]| Some(entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec());
+    environment.split(|byte| *byte == 0).find_map(value).map(std::ffi::OsString::from_vec)
+}
+
+/// Which start of the machine this is: another one after each, and the same in every container.
+pub fn boot_id() -> Option<String> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
 /// How many processes the kernel has killed for want of memory: in this process's control group where that is told, else on
 /// the whole machine.
 pub fn memory_kills() -> Option<u64> {

@@ -8,6 +8,7 @@ pub mod disk;
 pub mod errand;
 pub mod inline;
 pub mod launcher;
+pub mod lease;
 pub mod leftovers;
 mod listener;
 mod loads;
@@ -30,9 +31,8 @@ use crate::device::Slot;
 use crate::engine::{Effect, Engine, EngineError, GRACE, Input, Outcome, end_of_killed_runner};
 use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
 use crate::processes;
-use crate::reporters::wording::rough_duration;
 use crate::reporters::{Happening, Reporter};
-use crate::storage::{Holder, Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId, Takeover};
+use crate::storage::{Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId};
 use crate::study::{FailureCause, Program};
 use crate::time::Timestamp;
 use crate::trial::{AttemptNumber, TrialNumber};
@@ -40,14 +40,13 @@ use crate::view::StudyView;
 use clock::Clock;
 pub use clock::system_time as now;
 use launcher::{Job, Launcher};
+use lease::OwnLease;
+pub use lease::{Liveness, liveness, take_lease, take_over, this_process};
 use loads::Loads;
 use removal::Remover;
 
 /// How often the store is asked for requests, at least.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// Nobody who holds a lease only to serve a request holds it for so long.
-const MOMENT: Duration = Duration::from_millis(500);
 
 /// Inputs taken into one turn, at most: a bound on the size of a transaction.
 const INPUTS_A_TURN: usize = 1024;
@@ -99,61 +98,9 @@ pub enum RunnerError {
     },
 }
 
-/// This process, as the holder of a lease.
-pub fn this_process() -> Holder {
-    let pid = std::process::id();
-    Holder { pid, pid_started: processes::start_time(pid).unwrap_or(0), host: processes::host() }
-}
-
-/// Takes the lease of a study: at once if nobody holds it or its holder is dead (or was on another host and is known to be).
-/// One that was taken a moment ago may be held only to serve a request: that is waited for.
-pub fn take_lease(storage: &mut dyn Storage, study: &StoredStudy) -> Result<Lease, StorageError> {
-    let (me, began) = (this_process(), Instant::now());
-    loop {
-        let takeover = match storage.summary(study.id)?.held {
-            Some(held) if held.holder.host == me.host && !processes::is_alive(held.holder.pid, held.holder.pid_started) => Takeover::From(held.epoch),
-            _ => Takeover::IfFree,
-        };
-        match storage.acquire(study.id, &me, now(), takeover) {
-            // Held since a moment that is still to come, where the system's clock was set back: it is not waited for.
-            Err(StorageError::Busy { since, .. }) if now().since(since) < MOMENT && began.elapsed() < 2 * MOMENT => {
-                std::thread::sleep(MOMENT / 50);
-            }
-            Err(StorageError::Busy { study, holder, .. }) if holder.host == me.host && processes::is_stopped(holder.pid) => {
-                return Err(StorageError::HolderStopped { study, holder });
-            }
-            Err(StorageError::Busy { study: name, holder, since }) if holder.host != me.host => {
-                let wrote = last_moment(storage, study.id)?.unwrap_or(since);
-                let (held, wrote) = (rough_duration(now().since(since)), rough_duration(now().since(wrote)));
-                return Err(StorageError::HeldElsewhere { study: name, holder, held, wrote });
-            }
-            Err(error) => return Err(error),
-            Ok(lease) => {
-                close_dead_runner(storage, &lease)?;
-                return Ok(lease);
-            }
-        }
-    }
-}
-
-/// Takes a study from a holder on another host, of whom nobody can tell whether it lives: its user says that it does not.
-/// What it had is closed as that of a dead runner. A late word of it is refused (its lease is fenced off), and it ends then;
-/// what its trials did since their last checkpoint is lost. The holder that was, if there was one to take the study from.
-///
-/// # Errors
-/// The store failed, or the study changed hands at this moment.
-pub fn take_over(storage: &mut dyn Storage, study: &StoredStudy) -> Result<Option<Holder>, StorageError> {
-    let me = this_process();
-    let Some(held) = storage.summary(study.id)?.held.filter(|held| held.holder.host != me.host) else { return Ok(None) };
-    let lease = storage.acquire(study.id, &me, now(), Takeover::From(held.epoch))?;
-    let closed = close_dead_runner(storage, &lease);
-    storage.release(&lease)?;
-    closed.map(|()| Some(held.holder))
-}
-
 /// A runner that was killed could not say how long it ran: up to the last thing that it wrote counts, or a study that is
 /// killed again and again would never use up its budget.
-fn close_dead_runner(storage: &mut dyn Storage, lease: &Lease) -> Result<(), StorageError> {
+fn clear_up_after(storage: &mut dyn Storage, lease: &Lease) -> Result<(), StorageError> {
     if storage.running_since(lease.study)?.1.is_none() {
         return Ok(());
     }
@@ -214,7 +161,7 @@ pub fn waiting_requests(storage: &mut dyn Storage, study: &StoredStudy, lease: &
 /// A run of one study: the lease is held from [`Runner::start`] to the end of [`Runner::run`].
 pub struct Runner<'a> {
     storage: &'a mut dyn Storage,
-    lease: Lease,
+    lease: OwnLease,
     engine: Engine,
     clock: Clock,
     grace: Duration,
@@ -504,7 +451,7 @@ fn forget_lost_checkpoints(storage: &mut dyn Storage, lease: &Lease) -> Result<(
 fn clear_leftovers(storage: &dyn Storage, study: &StoredStudy, store: &Path) -> Result<(), RunnerError> {
     let open = storage.attempts(study.id, None)?.into_iter().filter(|attempt| attempt.end.is_none());
     for (pid, started) in open.filter_map(|attempt| attempt.process) {
-        if processes::is_alive(pid, started) {
+        if processes::is_alive(pid, started) && !belongs_elsewhere(pid, store) {
             processes::descendants(pid).into_iter().for_each(processes::kill);
             processes::kill(pid);
         }
@@ -513,4 +460,15 @@ fn clear_leftovers(storage: &dyn Storage, study: &StoredStudy, store: &Path) -> 
     let marks = [format!("HPSEARCH_STORE={}", store.display()), format!("HPSEARCH_STUDY={}", study.spec.name)];
     processes::with_environment(&marks).into_iter().filter(|pid| !mine.contains(pid)).for_each(processes::kill);
     Ok(())
+}
+
+/// Whether a process belongs to another store that there is: this one may be a copy of that, and knows its processes.
+fn belongs_elsewhere(pid: u32, store: &Path) -> bool {
+    let said = processes::variable(pid, "HPSEARCH_STORE").map(PathBuf::from);
+    said.is_some_and(|said| said != store && said.exists() && !is_same_file(&said, store))
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    real(one).is_some_and(|one| Some(one) == real(other))
 }

@@ -5,7 +5,7 @@ pub mod memory;
 pub mod sqlite;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,9 @@ pub struct Holder {
     pub pid_started: u64,
     /// Host name.
     pub host: String,
+    /// Which start of the machine it belongs to; only of one that holds the study's lock file while it lives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
 }
 
 /// The right to write to a study, until someone takes it over.
@@ -66,6 +69,8 @@ pub struct HeldLease {
     pub holder: Holder,
     /// Since when.
     pub acquired: Timestamp,
+    /// The file whose lock its holder keeps while it lives, where stores have one.
+    pub lock_file: Option<PathBuf>,
 }
 
 /// A study in a store.
@@ -515,6 +520,10 @@ pub trait StorageReader: Send {
     fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError>;
     /// A text that is kept by its digest.
     fn document(&self, digest: &str) -> Result<Option<String>, StorageError>;
+    /// The file whose lock tells whether whoever runs the study lives: beside the store. `None` of a store in memory.
+    fn lock_file(&self, _study: StudyId) -> Option<PathBuf> {
+        None
+    }
     /// Whether anything was committed by anyone since the last call.
     fn changed(&mut self) -> Result<bool, StorageError>;
 }

@@ -39,7 +39,7 @@ use ratatui::layout::Rect;
 
 use crate::event::Request;
 use crate::reporters::wording::{HolderLife, StudyState};
-use crate::storage::{Holder, StorageError, StorageReader, StudyId};
+use crate::storage::{HeldLease, StorageError, StorageReader, StudyId};
 use crate::time::Timestamp;
 use loader::{Loader, News};
 pub use look::{Look, Palette};
@@ -90,7 +90,7 @@ pub struct Surroundings<'a> {
     /// Set when the embedded runner has ended; always `None` when watching.
     pub ended: &'a dyn Fn() -> Option<RunnerEnd>,
     /// Whether the process that holds the study lives.
-    pub life: fn(&Holder) -> HolderLife,
+    pub life: fn(&HeldLease) -> HolderLife,
 }
 
 /// What can go wrong with the screens.

@@ -9,10 +9,10 @@ use serde::Serialize;
 use super::exit::Failure;
 use super::output::{Output, Paging};
 use super::{Common, OutputForm};
-use crate::processes;
 use crate::reporters::table::{Column, Room, write_table};
 use crate::reporters::wording::{HolderLife, count, width};
-use crate::storage::Holder;
+use crate::runner::{Liveness, liveness};
+use crate::storage::HeldLease;
 use crate::storage::sqlite::{SqliteReader, SqliteStore};
 use crate::tui::{Look, Palette};
 
@@ -185,9 +185,12 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Whether a study's runner lives; on another host nobody can tell, and it is taken to.
-pub fn life(holder: &Holder) -> HolderLife {
-    if holder.host != processes::host() || processes::is_alive(holder.pid, holder.pid_started) { HolderLife::Alive } else { HolderLife::Dead }
+/// Whether a study's runner lives; on another machine nobody can tell, and it is taken to.
+pub fn life(held: &HeldLease) -> HolderLife {
+    match liveness(held) {
+        Liveness::Alive | Liveness::Unknown => HolderLife::Alive,
+        Liveness::Dead => HolderLife::Dead,
+    }
 }
 
 /// The path as it is shown: relative to the current directory where it lies below it.

@@ -223,7 +223,7 @@ fn follow(teller: &mut Teller, reader: &mut dyn StorageReader, study: StudyId, c
         console.out.flush()?;
         // Asked before reading: what is written between the last read and the end is not missed.
         let summary = reader.summary(study)?;
-        let is_run = summary.held.is_some_and(|held| life(&held.holder) == HolderLife::Alive);
+        let is_run = summary.held.is_some_and(|held| life(&held) == HolderLife::Alive);
         let is_over = summary.finished.is_some() && !is_run;
         teller.read(reader, study, |line| Ok(writeln!(console.out, "{line}")?))?;
         if is_over {

@@ -190,7 +190,7 @@ mod tests {
         let (path, why) = (|| "runs/hpsearch.db".to_owned(), || "a byte is wrong".to_owned());
         let system = || io::Error::other("input/output error");
         let sqlite = || rusqlite::Error::InvalidQuery;
-        let holder = Holder { pid: 7, pid_started: 1, host: "here".into() };
+        let holder = Holder { pid: 7, pid_started: 1, host: "here".into(), boot_id: None };
         let holder_elsewhere = Holder { host: "there".into(), ..holder.clone() };
         let doing = "read";
         let failures: Vec<Failure> = vec![

@@ -53,7 +53,7 @@ struct Answer<'a> {
 pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failure> {
     let store = std::path::absolute(&console.store)?;
     let reader = console.reader()?;
-    let stores = Stores { path: &store, reader: &reader, others: Others::beside(&store), is_alive: |holder| life(holder) == HolderLife::Alive };
+    let stores = Stores { path: &store, reader: &reader, others: Others::beside(&store), is_alive: |held| life(held) == HolderLife::Alive };
     if let Some(file) = &stores.others.unreadable {
         let file = one_line(&shown(file));
         console.say(&format!("`{file}` may be a store and cannot be read: what may belong to its studies is left alone"));

@@ -74,7 +74,7 @@ fn line(study: &StudySummary) -> Line<'_> {
 
 /// A study's state, the life of its runner looked up.
 pub fn state(study: &StudySummary) -> StudyState {
-    StudyState::new(study, study.held.as_ref().map_or(HolderLife::Dead, |held| life(&held.holder)))
+    StudyState::new(study, study.held.as_ref().map_or(HolderLife::Dead, life))
 }
 
 /// The time that runners spent on a study up to now.

@@ -56,7 +56,7 @@ pub fn post(path: &Path, study: StudyId, request: &Request) -> Result<i64, Stora
     let mut store = SqliteStore::open(path)?;
     let id = store.request(study, runner::now(), request)?;
     let now = store.summary(study)?;
-    let runs = now.held.as_ref().is_some_and(|held| life(&held.holder) == HolderLife::Alive);
+    let runs = now.held.as_ref().is_some_and(|held| life(held) == HolderLife::Alive);
     if runs || request.entry().is_some() {
         return Ok(id);
     }
@@ -84,7 +84,7 @@ fn answer(store: &mut dyn Storage, study: &StudySummary, id: i64, console: &Cons
             return Ok(None);
         }
         let now = store.summary(study.id)?;
-        let runs = now.held.as_ref().is_some_and(|held| life(&held.holder) == HolderLife::Alive);
+        let runs = now.held.as_ref().is_some_and(|held| life(held) == HolderLife::Alive);
         if !runs {
             let stored = now.stored();
             match desk::serve_at_rest(store, &stored, &std::path::absolute(&console.store)?) {

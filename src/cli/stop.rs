@@ -32,7 +32,7 @@ pub fn stop(arguments: &StopArguments, console: &mut Console) -> Result<Exit, Fa
 pub fn must_run(study: &StudySummary) -> Result<(), Failure> {
     match state(study) {
         StudyState::Running => Ok(()),
-        StudyState::Paused if study.held.as_ref().is_some_and(|held| life(&held.holder) == HolderLife::Alive) => Ok(()),
+        StudyState::Paused if study.held.as_ref().is_some_and(|held| life(held) == HolderLife::Alive) => Ok(()),
         other => Err(Failure::usage(format!("`{}` is not running (it is {})", one_line(&study.spec.name), other.as_str()))
             .help("`hpsearch ls` shows which studies run")),
     }

@@ -10,8 +10,9 @@ use crate::event::{AttemptEnd, Event};
 use crate::params::{Params, Value};
 use crate::runner::clock::Clock;
 use crate::runner::inline::{GoOn, TrialError};
+use crate::runner::lease::OwnLease;
 use crate::runner::{self, RunnerError};
-use crate::storage::{Lease, Storage, StoredStudy};
+use crate::storage::{Storage, StoredStudy};
 use crate::trial::{AttemptNumber, LARGEST_STEP, Trial, TrialNumber};
 use crate::verdict::Verdict;
 
@@ -69,7 +70,7 @@ pub struct AskedTrial {
 struct Session {
     store: Box<dyn Storage>,
     study: StoredStudy,
-    lease: Lease,
+    lease: OwnLease,
     engine: Engine,
     clock: Clock,
     /// Attempts that shall leave: killed, out of time, or the study stops.

@@ -14,7 +14,7 @@ use crate::event::{Event, Seq};
 use crate::paths::{StudyFiles, component, files_directory};
 use crate::processes;
 use crate::storage::sqlite::studies_at;
-use crate::storage::{Holder, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
+use crate::storage::{HeldLease, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::Program;
 use crate::trial::{TrialNumber, TrialState};
 use crate::wire::USED_BY;
@@ -127,7 +127,7 @@ pub struct Stores<'a> {
     /// Other stores in the same directory.
     pub others: Others,
     /// Whether whoever holds a study is alive, as far as can be told.
-    pub is_alive: fn(&Holder) -> bool,
+    pub is_alive: fn(&HeldLease) -> bool,
 }
 
 /// Everything that can be removed, by path.
@@ -416,7 +416,7 @@ impl StudyContent {
         Ok(StudyContent {
             name: summary.spec.name.clone(),
             files: summary.files(stores.path),
-            is_held: summary.held.as_ref().is_some_and(|held| (stores.is_alive)(&held.holder)),
+            is_held: summary.held.as_ref().is_some_and(stores.is_alive),
             is_command,
             states: outcomes.into_iter().map(|outcome| (outcome.number, outcome.state)).collect(),
             dropped: if is_command { dropped(stores.reader, summary.id)? } else { HashSet::new() },

@@ -134,7 +134,12 @@ impl StudyData {
             extension: self.view.extension,
             notes: self.view.notes.clone(),
             tags: self.view.tags.clone(),
-            held: self.held.as_ref().map(|(holder, acquired)| HeldLease { epoch: self.epoch, holder: holder.clone(), acquired: *acquired }),
+            held: self.held.as_ref().map(|(holder, acquired)| HeldLease {
+                epoch: self.epoch,
+                holder: holder.clone(),
+                acquired: *acquired,
+                lock_file: None,
+            }),
             created: self.created,
             directory: None,
         }

@@ -174,6 +174,12 @@ impl SqliteReader {
         Ok(())
     }
 
+    fn name_lock_file(&self, summary: &mut StudySummary) {
+        if let Some(held) = &mut summary.held {
+            held.lock_file = Some(lock_file(&self.path, summary.id));
+        }
+    }
+
     /// Runs `work` on one committed state.
     fn read<T>(&self, doing: &'static str, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, StorageError> {
         let run = || {
@@ -201,6 +207,14 @@ fn open_archived(path: &Path) -> Result<(Connection, i64), Fault> {
     let connection = Connection::open_with_flags(uri, flags)?;
     let version = migrate::version(&connection, path, MIGRATIONS)?;
     Ok((connection, version))
+}
+
+/// `hpsearch.db.run-1`, beside the file itself: links to it lead to one lock. It holds nothing, and is never removed: whoever
+/// has it open would hold the lock of a file that nobody finds.
+fn lock_file(path: &Path, study: StudyId) -> PathBuf {
+    let mut name = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).into_os_string();
+    name.push(format!(".run-{}", study.0));
+    PathBuf::from(name)
 }
 
 fn has_log(path: &Path) -> bool {
@@ -265,7 +279,9 @@ impl StorageReader for SqliteReader {
     }
 
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
-        self.read("listing the studies", read::studies)
+        let mut studies = self.read("listing the studies", read::studies)?;
+        studies.iter_mut().for_each(|study| self.name_lock_file(study));
+        Ok(studies)
     }
 
     fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError> {
@@ -273,7 +289,9 @@ impl StorageReader for SqliteReader {
     }
 
     fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError> {
-        self.read("reading a study", |connection| read::summary(connection, study))
+        let mut summary = self.read("reading a study", |connection| read::summary(connection, study))?;
+        self.name_lock_file(&mut summary);
+        Ok(summary)
     }
 
     fn view(&self, study: StudyId) -> Result<StudyView, StorageError> {
@@ -376,6 +394,10 @@ impl StorageReader for SqliteReader {
         self.read("reading a document", |connection| read::document(connection, digest))
     }
 
+    fn lock_file(&self, study: StudyId) -> Option<PathBuf> {
+        Some(lock_file(&self.path, study))
+    }
+
     fn changed(&mut self) -> Result<bool, StorageError> {
         self.place.check(&self.path)?;
         let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0));
@@ -475,6 +497,10 @@ impl StorageReader for SqliteStore {
 
     fn document(&self, digest: &str) -> Result<Option<String>, StorageError> {
         self.reader.document(digest)
+    }
+
+    fn lock_file(&self, study: StudyId) -> Option<PathBuf> {
+        self.reader.lock_file(study)
     }
 
     fn changed(&mut self) -> Result<bool, StorageError> {

@@ -12,7 +12,7 @@ use super::picture::{Order, Picture, Studio, Subject};
 use crate::forecast::Used;
 use crate::query::{SortKey, TrialQuery};
 use crate::reporters::wording::{HolderLife, StudyState, micros};
-use crate::storage::{Attempt, Holder, StorageError, StorageReader, StudyId, StudySummary};
+use crate::storage::{Attempt, HeldLease, StorageError, StorageReader, StudyId, StudySummary};
 use crate::time::Timestamp;
 use crate::trial::{Trial, TrialNumber};
 
@@ -130,7 +130,7 @@ pub struct Source {
     /// The store's path: trials' files lie beside it.
     pub store: PathBuf,
     /// Whether the process that holds the study lives.
-    pub life: fn(&Holder) -> HolderLife,
+    pub life: fn(&HeldLease) -> HolderLife,
     known: Known,
     studio: Studio,
 }
@@ -142,7 +142,7 @@ struct Known {
     metrics: BTreeSet<String>,
     field: Option<(Arc<Field>, Instant)>,
     log: Option<Arc<LogTail>>,
-    holder: Option<(Holder, HolderLife)>,
+    holder: Option<(HeldLease, HolderLife)>,
     /// Whether what is shown moves without the store.
     moves: bool,
 }
@@ -154,7 +154,7 @@ const FIELD_AGE: Duration = Duration::from_secs(5);
 
 impl Source {
     /// Nothing was read yet.
-    pub fn new(reader: Box<dyn StorageReader>, study: StudyId, store: PathBuf, life: fn(&Holder) -> HolderLife, look: Look) -> Self {
+    pub fn new(reader: Box<dyn StorageReader>, study: StudyId, store: PathBuf, life: fn(&HeldLease) -> HolderLife, look: Look) -> Self {
         Source { reader, study, store, life, known: Known::default(), studio: Studio::new(look) }
     }
 
@@ -162,8 +162,8 @@ impl Source {
     pub fn load(&mut self, wanted: &Arc<Wanted>) -> Result<Snapshot, StorageError> {
         let reader = &*self.reader;
         let summary = reader.summary(self.study)?;
-        let life = summary.held.as_ref().map_or(HolderLife::Dead, |held| (self.life)(&held.holder));
-        self.known.holder = summary.held.as_ref().map(|held| (held.holder.clone(), life));
+        let life = summary.held.as_ref().map_or(HolderLife::Dead, self.life);
+        self.known.holder = summary.held.as_ref().map(|held| (held.clone(), life));
         let state = StudyState::new(&summary, life);
         let (ran_micros, running_since) = reader.running_since(self.study)?;
         let page = self.page(&wanted.query, &summary)?;
@@ -197,7 +197,7 @@ impl Source {
 
     /// Whether something else than the store changed: the runner died, the log grew.
     pub fn changed_outside(&self) -> bool {
-        let died = self.known.holder.as_ref().is_some_and(|(holder, life)| (self.life)(holder) != *life);
+        let died = self.known.holder.as_ref().is_some_and(|(held, life)| (self.life)(held) != *life);
         let grew = self.known.log.as_ref().is_some_and(|log| LogTail::length(&log.path) != log.bytes);
         died || grew || self.known.moves
     }

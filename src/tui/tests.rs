@@ -75,7 +75,7 @@ impl Script {
     pub(super) fn new(spec: &StudySpec) -> Self {
         let mut store = MemoryStore::new();
         let study = store.create_study(at(0), spec).unwrap();
-        let holder = Holder { pid: 7, pid_started: 1, host: "here".into() };
+        let holder = Holder { pid: 7, pid_started: 1, host: "here".into(), boot_id: None };
         let lease = store.acquire(study, &holder, at(0), Takeover::IfFree).unwrap();
         store.append(&lease, at(0), &[Event::RunnerStarted { pid: 7, host: "here".into(), slots: vec![slot()] }]).unwrap();
         Script { store, study, lease, clock: 0 }

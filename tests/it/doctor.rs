@@ -64,7 +64,7 @@ fn a_runner_that_died_and_the_process_it_left_are_found() {
     let pid = left.id();
     let started = hpsearch::processes::start_time(pid).unwrap();
     let study = hpsearch::storage::StorageReader::study(&scene.store, "digits").unwrap().unwrap().id;
-    let dead = Holder { pid: u32::MAX, pid_started: 1, host: hpsearch::processes::host() };
+    let dead = Holder { pid: u32::MAX, pid_started: 1, host: hpsearch::processes::host(), boot_id: None };
     let lease = scene.store.acquire(study, &dead, Timestamp(0), Takeover::IfFree).unwrap();
     let launched = Event::AttemptLaunched { trial: TrialNumber(3), attempt: AttemptNumber(0), pid, pid_started: started };
     scene.store.append(&lease, Timestamp(1), &[launched]).unwrap();

@@ -137,7 +137,8 @@ fn a_study_held_from_another_host_is_taken_over_when_its_user_says_so_and_a_late
     wait_until("it is stopped", || processes::is_stopped(running.child.id()));
     // As a container leaves it that is started again under another name.
     let (pid, an_hour_ago) = (running.child.id(), runner::now().0 - 3_600_000_000);
-    database(&site).execute("UPDATE lease SET host = 'old-container', acquired_at = ?1", [an_hour_ago]).unwrap();
+    fs::remove_file(site.path("runs/hpsearch.db.run-1")).unwrap();
+    database(&site).execute("UPDATE lease SET host = 'old-container', boot_id = 'another', acquired_at = ?1", [an_hour_ago]).unwrap();
     let refused = site.run_study();
     assert_eq!(refused.code, 5, "{}", refused.err);
     for words in [format!("held by process {pid} on `old-container`"), "for 1 h 00 min".to_owned(), "run again with `--take-over`".to_owned()] {

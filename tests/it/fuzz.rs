@@ -161,7 +161,7 @@ impl Stored {
         let spec = small_study("s", Direction::Minimize);
         let mut store = SqliteStore::open(&path).unwrap();
         let study = store.create_study(Timestamp(1), &spec).unwrap();
-        let holder = Holder { pid: 1, pid_started: 1, host: "here".to_owned() };
+        let holder = Holder { pid: 1, pid_started: 1, host: "here".to_owned(), boot_id: None };
         let lease = store.acquire(study, &holder, Timestamp(2), Takeover::IfFree).unwrap();
         let journal = random_journal(&spec, 120, &mut SeedTree::new(5).stream("fuzz"));
         store.append(&lease, Timestamp(3), &journal).unwrap();

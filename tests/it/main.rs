@@ -43,6 +43,7 @@ mod readers;
 mod replay;
 mod requests;
 mod retention;
+mod runner_safety;
 mod search_quality;
 #[cfg(feature = "train")]
 mod starved;

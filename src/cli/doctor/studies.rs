@@ -11,6 +11,7 @@ use crate::cli::waiting::Waiting;
 use crate::paths::files_directory;
 use crate::processes;
 use crate::reporters::wording::{HolderLife, one_line};
+use crate::runner::{Liveness, liveness};
 use crate::storage::sqlite::SqliteReader;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 
@@ -75,12 +76,12 @@ fn soundness(reader: &SqliteReader, console: &Console) -> Finding {
 fn of_study(reader: &SqliteReader, study: &StudySummary, console: &Console) -> Result<Vec<Finding>, Failure> {
     let mut found = Vec::new();
     let name = one_line(&study.spec.name);
-    let is_run = study.held.as_ref().is_some_and(|held| life(&held.holder) == HolderLife::Alive);
+    let is_run = study.held.as_ref().is_some_and(|held| life(held) == HolderLife::Alive);
     if let (Some(held), false) = (&study.held, is_run) {
         let what = format!("`{name}` was left by process {}, which is gone", held.holder.pid);
         found.push(Finding::warning("runner", what, "nothing is lost: `hpsearch run` with its study file goes on"));
     }
-    if let Some(held) = study.held.as_ref().filter(|held| is_run && held.holder.host != processes::host()) {
+    if let Some(held) = study.held.as_ref().filter(|held| liveness(held) == Liveness::Unknown) {
         let what = format!("`{name}` is run on `{}`, where nobody can look from here", one_line(&held.holder.host));
         found.push(Finding::warning("runner", what, "if that machine is gone, run the study there, or move the store to a local disk"));
     }

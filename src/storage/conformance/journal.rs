@@ -46,7 +46,7 @@ pub fn small_study(name: &str, direction: Direction) -> StudySpec {
 
 /// Someone who runs a study.
 pub(super) fn holder(pid: u32) -> Holder {
-    Holder { pid, pid_started: 1_000_000 + u64::from(pid), host: "höst".to_owned() }
+    Holder { pid, pid_started: 1_000_000 + u64::from(pid), host: "höst".to_owned(), boot_id: None }
 }
 
 /// A trial without parameters.

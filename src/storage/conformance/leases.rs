@@ -32,7 +32,10 @@ fn busy_until_released(open: &mut Opener) -> Result<(), StorageError> {
     let study = new_study(&mut *one)?;
     assert_eq!(one.summary(study)?.held, None);
     let lease = one.acquire(study, &holder(1), Timestamp(7), Takeover::IfFree)?;
-    assert_eq!(two.summary(study)?.held, Some(HeldLease { epoch: lease.epoch, holder: holder(1), acquired: Timestamp(7) }));
+    assert_eq!(
+        two.summary(study)?.held,
+        Some(HeldLease { epoch: lease.epoch, holder: holder(1), acquired: Timestamp(7), lock_file: two.lock_file(study) })
+    );
     match refused(two.acquire(study, &holder(2), Timestamp(8), Takeover::IfFree), "taking a held study") {
         StorageError::Busy { study, holder: found, since } => assert_eq!((study.as_str(), found, since), ("s", holder(1), Timestamp(7))),
         other => panic!("not busy but {other:?}"),

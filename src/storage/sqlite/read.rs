@@ -168,12 +168,13 @@ pub(super) fn document(connection: &Connection, digest: &str) -> Result<Option<S
 /// Who holds a study.
 pub(super) fn held(connection: &Connection, study: StudyId) -> Result<Option<HeldLease>, Fault> {
     let mut statement =
-        connection.prepare_cached("SELECT epoch, pid, pid_started, host, acquired_at FROM lease WHERE study_id = ?1 AND pid IS NOT NULL")?;
+        connection.prepare_cached("SELECT epoch, pid, pid_started, host, acquired_at, boot_id FROM lease WHERE study_id = ?1 AND pid IS NOT NULL")?;
     let mut rows = statement.query([study.0])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let place = || format!("table `lease`, study {}", study.0);
-    let holder = Holder { pid: from_integer(row.get(1)?, place)?, pid_started: from_integer(row.get(2)?, place)?, host: row.get(3)? };
-    Ok(Some(HeldLease { epoch: row.get(0)?, holder, acquired: Timestamp(row.get(4)?) }))
+    let holder =
+        Holder { pid: from_integer(row.get(1)?, place)?, pid_started: from_integer(row.get(2)?, place)?, host: row.get(3)?, boot_id: row.get(5)? };
+    Ok(Some(HeldLease { epoch: row.get(0)?, holder, acquired: Timestamp(row.get(4)?), lock_file: None }))
 }
 
 /// The row of table `study`.

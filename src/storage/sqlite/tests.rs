@@ -32,7 +32,7 @@ fn fresh() -> (tempfile::TempDir, PathBuf, SqliteStore, Lease) {
 
 fn begin(store: &mut SqliteStore, name: &str) -> Lease {
     let study = store.create_study(NOW, &small_study(name, Direction::Minimize)).unwrap();
-    let holder = Holder { pid: 1, pid_started: 2, host: "here".to_owned() };
+    let holder = Holder { pid: 1, pid_started: 2, host: "here".to_owned(), boot_id: None };
     store.acquire(study, &holder, NOW, Takeover::IfFree).unwrap()
 }
 

@@ -118,16 +118,16 @@ pub(super) fn acquire(connection: &Connection, study: StudyId, holder: &Holder, 
         let name = connection.query_row("SELECT name FROM study WHERE id = ?1", [study.0], |row| row.get(0))?;
         return Err(StorageError::Busy { study: name, holder: held.holder, since: held.acquired }.into());
     }
-    let sql = "UPDATE lease SET epoch = epoch + 1, pid = ?2, pid_started = ?3, host = ?4, acquired_at = ?5 WHERE study_id = ?1 RETURNING epoch";
+    let sql = "UPDATE lease SET epoch = epoch + 1, pid = ?2, pid_started = ?3, host = ?4, acquired_at = ?5, boot_id = ?6 WHERE study_id = ?1 RETURNING epoch";
     let started = to_integer(holder.pid_started)?;
-    let epoch = connection.query_row(sql, params![study.0, holder.pid, started, holder.host, now.0], |row| row.get(0))?;
+    let epoch = connection.query_row(sql, params![study.0, holder.pid, started, holder.host, now.0, holder.boot_id], |row| row.get(0))?;
     Ok(Lease { study, epoch })
 }
 
 /// Gives the right back, if it was not taken over.
 pub(super) fn release(connection: &Connection, lease: &Lease) -> Result<(), Fault> {
     require(connection, lease.study)?;
-    let sql = "UPDATE lease SET pid = NULL, pid_started = NULL, host = NULL, acquired_at = NULL WHERE study_id = ?1 AND epoch = ?2";
+    let sql = "UPDATE lease SET pid = NULL, pid_started = NULL, host = NULL, acquired_at = NULL, boot_id = NULL WHERE study_id = ?1 AND epoch = ?2";
     connection.execute(sql, params![lease.study.0, lease.epoch])?;
     Ok(())
 }

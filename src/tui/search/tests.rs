@@ -83,7 +83,7 @@ impl Script {
     pub(crate) fn new(spec: &StudySpec) -> Self {
         let mut store = MemoryStore::new();
         let study = store.create_study(Timestamp(0), spec).unwrap();
-        let holder = Holder { pid: 7, pid_started: 1, host: "here".into() };
+        let holder = Holder { pid: 7, pid_started: 1, host: "here".into(), boot_id: None };
         let lease = store.acquire(study, &holder, Timestamp(0), Takeover::IfFree).unwrap();
         Script { store, study, lease, clock: 1_764_000_000_000_000, next: 0, rungs: [Vec::new(), Vec::new()] }
     }

@@ -116,7 +116,7 @@ fn loads_of_a_large_study() {
     let path = directory.path().join("hpsearch.db");
     let mut store = SqliteStore::open(&path).unwrap();
     let study = store.create_study(at(0), &spec()).unwrap();
-    let lease = store.acquire(study, &Holder { pid: 7, pid_started: 1, host: "here".into() }, at(0), Takeover::IfFree).unwrap();
+    let lease = store.acquire(study, &Holder { pid: 7, pid_started: 1, host: "here".into(), boot_id: None }, at(0), Takeover::IfFree).unwrap();
     for batch in batches(TRIALS) {
         store.append(&lease, at(1), &batch).unwrap();
     }

@@ -1,0 +1,306 @@
+//! Who may write to a study: the lease in the store, and the lock beside it that tells whether its holder lives.
+//!
+//! A holder keeps a lock (`flock`) on a file beside the store. The kernel gives it back when the holder dies, however it
+//! dies, and everybody who sees the file sees the lock: process ids mean nothing to a container beside. The lock is taken
+//! before the lease and given back after it; the lease and its epoch decide who writes, the lock only who is alive.
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::{clear_up_after, last_moment, now};
+use crate::processes;
+use crate::reporters::wording::rough_duration;
+use crate::storage::{HeldLease, Holder, Lease, Storage, StorageError, StoredStudy, Takeover};
+
+/// Nobody who holds a lease only to serve a request holds it for so long.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// Somebody who only looks at a lock holds it for an instant: one that is held for longer is held by a runner.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Whether the process that holds a study lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Liveness {
+    /// It does.
+    Alive,
+    /// It does not.
+    Dead,
+    /// It belongs to another machine, and nobody can tell from here.
+    Unknown,
+}
+
+/// What is seen of a lock without taking it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LockState {
+    Held,
+    Free,
+    /// The file is not there, or its file system knows no locks.
+    Unknown,
+}
+
+/// The lock of this process on a study; dropped, it is free.
+#[derive(Debug)]
+struct RunLock(File);
+
+impl Drop for RunLock {
+    fn drop(&mut self) {
+        // Closing the file is not enough in the instant in which a child was made, and has not become another program yet.
+        let _freed_at_the_end_of_this_process = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+/// The lease of this process on a study, with the lock that says that it lives.
+#[derive(Debug)]
+pub struct OwnLease {
+    lease: Lease,
+    _lock: Option<RunLock>,
+}
+
+impl Deref for OwnLease {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.lease
+    }
+}
+
+/// This process, as the holder of a lease without a lock.
+pub fn this_process() -> Holder {
+    let pid = std::process::id();
+    Holder { pid, pid_started: processes::start_time(pid).unwrap_or(0), host: processes::host(), boot_id: None }
+}
+
+/// Whether whoever holds a study lives. The one place where this is decided.
+pub fn liveness(held: &HeldLease) -> Liveness {
+    judge(&held.holder, held.lock_file.as_deref().map_or(LockState::Unknown, look_at))
+}
+
+fn judge(holder: &Holder, lock: LockState) -> Liveness {
+    let (is_here, own_boot) = (holder.host == processes::host(), processes::boot_id());
+    let by_process_id = || match (is_here, processes::is_alive(holder.pid, holder.pid_started)) {
+        (true, true) => Liveness::Alive,
+        (true, false) => Liveness::Dead,
+        (false, _) => Liveness::Unknown,
+    };
+    let (Some(boot), Some(own_boot)) = (&holder.boot_id, own_boot) else { return by_process_id() };
+    match lock {
+        LockState::Held => Liveness::Alive,
+        // Started before this machine was started last, or on another one.
+        _ if *boot != own_boot => {
+            if is_here {
+                Liveness::Dead
+            } else {
+                Liveness::Unknown
+            }
+        }
+        LockState::Free => Liveness::Dead,
+        // Somebody removed the file; the holder may live all the same.
+        LockState::Unknown => by_process_id(),
+    }
+}
+
+fn look_at(path: &Path) -> LockState {
+    let Ok(file) = File::open(path) else { return LockState::Unknown };
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => {
+            let _closed_next = flock(&file, FlockOperation::Unlock);
+            LockState::Free
+        }
+        Err(Errno::WOULDBLOCK) => LockState::Held,
+        Err(_) => LockState::Unknown,
+    }
+}
+
+/// What came of trying to take a lock.
+enum Locking {
+    Taken(RunLock),
+    /// By a holder, or for an instant by somebody who looks.
+    Held,
+    /// There is no file to lock here: process ids have to do.
+    Impossible,
+}
+
+fn try_lock(path: &Path) -> Locking {
+    // Another user's file can be locked, if not written.
+    let open = || File::options().read(true).write(true).create(true).truncate(false).open(path).or_else(|_| File::open(path));
+    loop {
+        let Ok(file) = open() else { return Locking::Impossible };
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            // The file may have been removed since it was opened: its lock would tell nobody anything.
+            Ok(()) if is_at(&file, path) => return Locking::Taken(RunLock(file)),
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Locking::Held,
+            Err(_) => return Locking::Impossible,
+        }
+    }
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    let same = || -> io::Result<bool> {
+        let (opened, there) = (file.metadata()?, std::fs::metadata(path)?);
+        Ok((opened.dev(), opened.ino()) == (there.dev(), there.ino()))
+    };
+    same().unwrap_or(false)
+}
+
+/// Takes the lease of a study: at once if nobody holds it or its holder is dead. One that was taken a moment ago may be held
+/// only to serve a request: that is waited for.
+///
+/// # Errors
+/// The store failed, or someone else holds the study.
+pub fn take_lease(storage: &mut dyn Storage, study: &StoredStudy) -> Result<OwnLease, StorageError> {
+    let (path, began) = (storage.lock_file(study.id), Instant::now());
+    loop {
+        let locking = path.as_deref().map_or(Locking::Impossible, try_lock);
+        let held = storage.summary(study.id)?.held;
+        // Held since a moment that is still to come, where the system's clock was set back: it is not waited for.
+        let is_fresh = |held: &HeldLease| now().since(held.acquired) < MOMENT;
+        let lock = match (locking, &held) {
+            (Locking::Taken(lock), _) => Some(lock),
+            (Locking::Impossible, _) => None,
+            (Locking::Held, _) if began.elapsed() < GLANCE => {
+                std::thread::sleep(MOMENT / 50);
+                continue;
+            }
+            (Locking::Held, held) if held.as_ref().is_none_or(is_fresh) && began.elapsed() < 2 * MOMENT => {
+                std::thread::sleep(MOMENT / 50);
+                continue;
+            }
+            (Locking::Held, Some(held)) => return Err(refusal(storage, study, held)?),
+            // Whoever has the lock does not take the lease: the lease decides.
+            (Locking::Held, None) => None,
+        };
+        let takeover = match held {
+            Some(held) if liveness_beside(&held, lock.as_ref()) == Liveness::Dead => Takeover::From(held.epoch),
+            _ => Takeover::IfFree,
+        };
+        let me = Holder { boot_id: lock.as_ref().and_then(|_| processes::boot_id()), ..this_process() };
+        match storage.acquire(study.id, &me, now(), takeover) {
+            Err(StorageError::Busy { since, .. }) if now().since(since) < MOMENT && began.elapsed() < 2 * MOMENT => {
+                drop(lock);
+                std::thread::sleep(MOMENT / 50);
+            }
+            Err(error @ StorageError::Busy { .. }) => {
+                drop(lock);
+                let held = storage.summary(study.id)?.held;
+                return Err(match held {
+                    Some(held) => refusal(storage, study, &held)?,
+                    None => error,
+                });
+            }
+            Err(error) => return Err(error),
+            Ok(lease) => {
+                clear_up_after(storage, &lease)?;
+                return Ok(OwnLease { lease, _lock: lock });
+            }
+        }
+    }
+}
+
+/// The same where the lock may be this process's own.
+fn liveness_beside(held: &HeldLease, own: Option<&RunLock>) -> Liveness {
+    if own.is_some() { judge(&held.holder, LockState::Free) } else { liveness(held) }
+}
+
+/// Why the study cannot be had.
+fn refusal(storage: &dyn Storage, study: &StoredStudy, held: &HeldLease) -> Result<StorageError, StorageError> {
+    let (name, holder) = (study.spec.name.clone(), held.holder.clone());
+    let is_stopped = || processes::is_alive(holder.pid, holder.pid_started) && processes::is_stopped(holder.pid);
+    Ok(match liveness(held) {
+        Liveness::Unknown => {
+            let wrote = last_moment(storage, study.id)?.unwrap_or(held.acquired);
+            let (held, wrote) = (rough_duration(now().since(held.acquired)), rough_duration(now().since(wrote)));
+            StorageError::HeldElsewhere { study: name, holder, held, wrote }
+        }
+        _ if holder.host == processes::host() && is_stopped() => StorageError::HolderStopped { study: name, holder },
+        _ => StorageError::Busy { study: name, holder, since: held.acquired },
+    })
+}
+
+/// Takes a study from a holder on another host, of whom nobody can tell whether it lives: its user says that it does not.
+/// What it had is closed as that of a dead runner. A late word of it is refused (its lease is fenced off), and it ends then;
+/// what its trials did since their last checkpoint is lost. The holder that was, if there was one to take the study from.
+///
+/// # Errors
+/// The store failed, or the study changed hands at this moment.
+pub fn take_over(storage: &mut dyn Storage, study: &StoredStudy) -> Result<Option<Holder>, StorageError> {
+    let held = storage.summary(study.id)?.held.filter(|held| liveness(held) == Liveness::Unknown);
+    let Some(held) = held else { return Ok(None) };
+    let lease = storage.acquire(study.id, &this_process(), now(), Takeover::From(held.epoch))?;
+    let closed = clear_up_after(storage, &lease);
+    storage.release(&lease)?;
+    closed.map(|()| Some(held.holder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(pid: u32, boot_id: Option<&str>) -> Holder {
+        let boot_id = boot_id.map(str::to_owned);
+        Holder { pid, pid_started: processes::start_time(pid).unwrap_or(1), host: processes::host(), boot_id }
+    }
+
+    /// No process has this id: as that of a process in another PID namespace, seen from here.
+    const NOWHERE: u32 = u32::MAX;
+
+    #[test]
+    fn a_holder_lives_as_long_as_its_lock_wherever_its_process_id_means_something() {
+        let own_boot = processes::boot_id().unwrap();
+        let (foreign, here) = (holder(NOWHERE, Some(&own_boot)), holder(std::process::id(), Some(&own_boot)));
+        assert_eq!(judge(&foreign, LockState::Held), Liveness::Alive);
+        assert_eq!(judge(&foreign, LockState::Free), Liveness::Dead);
+        // A process of this id lives here, and is not the holder.
+        assert_eq!(judge(&here, LockState::Free), Liveness::Dead);
+        let other_name = |holder: &Holder| Holder { host: "another-container".to_owned(), ..holder.clone() };
+        assert_eq!(judge(&other_name(&foreign), LockState::Held), Liveness::Alive);
+        assert_eq!(judge(&other_name(&foreign), LockState::Free), Liveness::Dead);
+        // Where the lock file was removed, process ids have to do.
+        assert_eq!(judge(&here, LockState::Unknown), Liveness::Alive);
+        assert_eq!(judge(&foreign, LockState::Unknown), Liveness::Dead);
+        assert_eq!(judge(&other_name(&here), LockState::Unknown), Liveness::Unknown);
+    }
+
+    #[test]
+    fn a_holder_from_before_this_machine_was_started_is_dead_and_one_of_another_machine_is_not_known() {
+        let before = holder(std::process::id(), Some("00000000-0000-4000-8000-000000000000"));
+        assert_eq!(judge(&before, LockState::Free), Liveness::Dead);
+        assert_eq!(judge(&before, LockState::Unknown), Liveness::Dead);
+        let elsewhere = Holder { host: "another-machine".to_owned(), ..before };
+        assert_eq!(judge(&elsewhere, LockState::Free), Liveness::Unknown);
+        assert_eq!(judge(&elsewhere, LockState::Held), Liveness::Alive);
+    }
+
+    #[test]
+    fn a_holder_of_an_earlier_version_is_known_by_its_process_id_and_start_time() {
+        for lock in [LockState::Held, LockState::Free, LockState::Unknown] {
+            assert_eq!(judge(&holder(std::process::id(), None), lock), Liveness::Alive);
+            assert_eq!(judge(&holder(NOWHERE, None), lock), Liveness::Dead);
+            assert_eq!(judge(&Holder { host: "elsewhere".to_owned(), ..holder(NOWHERE, None) }, lock), Liveness::Unknown);
+        }
+    }
+
+    #[test]
+    fn a_lock_is_seen_without_being_taken_and_is_free_when_its_holder_lets_go() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db.run-1");
+        assert_eq!(look_at(&path), LockState::Unknown);
+        let Locking::Taken(lock) = try_lock(&path) else { panic!("nobody holds it") };
+        assert_eq!(look_at(&path), LockState::Held);
+        assert!(matches!(try_lock(&path), Locking::Held));
+        // A child that lives on does not keep it.
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        drop(lock);
+        assert_eq!((look_at(&path), look_at(&path)), (LockState::Free, LockState::Free));
+        assert!(matches!(try_lock(&path), Locking::Taken(_)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
