@@ -108,7 +108,10 @@ const CRATES: &[(&str, &[&str])] = &[
     ("signal_hook", &["runner/signals", "cli/output", "cli/run", "tui"]),
     ("crossbeam_channel", &["runner", "worker", "cli/run"]),
     // Storage asks what file system a directory is on.
-    ("rustix", &["processes", "worker", "storage/sqlite/filesystem", "tui", "cli/run", "cli/doctor", "runner/surroundings", "trainer/hub/cache"]),
+    (
+        "rustix",
+        &["processes", "worker", "storage/sqlite/filesystem", "tui", "cli/run", "cli/doctor", "runner/surroundings", "trainer/hub/cache", "export"],
+    ),
     ("ureq", &["trainer/hub/client"]),
     ("sha2", &["trainer/hub"]),
     ("toml", &["config", "reporters/wording", "export/recipe", "export/card", "cli/train", "cli/enqueue"]),
