@@ -13,6 +13,7 @@ use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::export::{COPYING, directory_of, milestones, tell_placed};
 use super::halving::halving;
+use super::output_file::refuse_inputs;
 use super::waiting::Waiting;
 use crate::arguments::RowsAtOnce;
 use crate::config;
@@ -74,6 +75,10 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
     let recipe = read(arguments, console)?;
     for file in recipe.changed_files() {
         console.say(&format!("warning: `{}` is not what it was when this was written: the result may differ", file.display()));
+    }
+    if arguments.profile.is_some() {
+        let data = recipe.data.values().filter_map(toml::Value::as_str).map(PathBuf::from);
+        refuse_inputs(&arguments.trace, data.chain([arguments.file.clone()]).chain(console.store_files()))?;
     }
     let target = target(arguments, console)?;
     let is_written = !arguments.overfit_one_batch && !arguments.find_lr && arguments.profile.is_none();

@@ -177,3 +177,28 @@ fn a_fifo_in_a_checkpoint_is_told_of_and_does_not_hang() {
     assert_eq!(site.read("model/checkpoint-README.md"), "the checkpoint's own");
     assert!(site.read("model/README.md").starts_with("# s: trial 0"));
 }
+
+#[test]
+fn a_table_is_never_written_over_the_store_or_the_study_file() {
+    let site = finished();
+    symlink("runs/hpsearch.db", site.path("link.csv")).unwrap();
+    let store = fs::read(site.path("runs/hpsearch.db")).unwrap();
+    for output in ["runs/hpsearch.db", "link.csv", "study.toml"] {
+        assert_refused(&site.run(&["export-data", "study.toml", "-o", output]), &["would be overwritten", "give another file"]);
+    }
+    assert_eq!(fs::read(site.path("runs/hpsearch.db")).unwrap(), store);
+    assert_eq!(site.trials().len(), 1);
+}
+
+#[test]
+fn labels_are_never_written_over_the_texts_or_the_model() {
+    let site = site("", "");
+    fs::create_dir(site.path("model")).unwrap();
+    site.write("model/model.safetensors", "weights");
+    site.write("a.csv", "text\none\n");
+    fs::hard_link(site.path("a.csv"), site.path("b.csv")).unwrap();
+    for output in ["a.csv", "./a.csv", "b.csv", "model/model.safetensors"] {
+        assert_refused(&site.run(&["predict", "model", "--file", "a.csv", "-o", output]), &["would be overwritten"]);
+    }
+    assert_eq!((site.read("a.csv"), site.read("model/model.safetensors")), ("text\none\n".into(), "weights".into()));
+}
