@@ -33,6 +33,7 @@ mod named_study;
 mod not_built;
 mod note;
 mod output;
+mod output_file;
 mod pause;
 mod picture;
 mod plot;

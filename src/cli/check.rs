@@ -10,6 +10,7 @@ use clap::Args;
 
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
+use super::export::check_target;
 use super::ls;
 use super::waiting::Waiting;
 use crate::arguments::ARGUMENTS;
@@ -52,6 +53,10 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
     }
     let spec = checked.spec;
     let places = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
+    let reader = SqliteReader::open(&console.store).ok();
+    let known = reader.as_ref().map(|reader| reader.study(&spec.name)).transpose()?.flatten();
+    let known = reader.as_ref().zip(known).map(|(reader, known)| (reader as &dyn StorageReader, known.id));
+    check_target(&spec, &arguments.study, known, console)?;
     writeln!(console.out, "study     {}", spec.name)?;
     writeln!(
         console.out,

@@ -83,6 +83,15 @@ impl Console {
         if io::stdout().is_terminal() { terminal_size().0 } else { PIPE_COLUMNS }
     }
 
+    /// The store's file, and those that SQLite keeps beside it.
+    pub fn store_files(&self) -> [PathBuf; 3] {
+        ["", "-wal", "-shm"].map(|end| {
+            let mut path = self.store.clone().into_os_string();
+            path.push(end);
+            PathBuf::from(path)
+        })
+    }
+
     /// The store for reading.
     pub fn reader(&self) -> Result<SqliteReader, Failure> {
         Ok(SqliteReader::open(&self.store)?)

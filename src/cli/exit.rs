@@ -213,7 +213,7 @@ mod tests {
             StorageError::Sqlite { path: path(), doing, source: sqlite() }.into(),
             StorageError::Io { path: path(), source: system() }.into(),
             ExportError::Damaged { path: "c".into(), why: why() }.into(),
-            ExportError::Occupied { path: "c".into() }.into(),
+            ExportError::Occupied { path: "c".into(), why: crate::export::Obstacle::Marker }.into(),
             ExportError::Io { doing, path: "c".into(), source: system() }.into(),
             ExportError::Format { file: "best.toml", why: why() }.into(),
             RunnerError::System { doing: "listen for signals", source: system() }.into(),

@@ -1,5 +1,6 @@
 //! `hpsearch export`: the best trial as a directory that is ready for use.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -14,15 +15,15 @@ use super::winner;
 use crate::arguments::RowsAtOnce;
 use crate::config::full_trial;
 use crate::event::Event;
-use crate::export::{self, ExportError, Exported, Quantized, Recipe};
+use crate::export::{self, Draft, ExportError, Exported, Needed, Otherwise, Placed, Purpose, Quantized, Recipe, Target};
 use crate::metric::Metrics;
 use crate::paths;
 use crate::pruners;
 use crate::query::{SortKey, TrialQuery};
-use crate::reporters::wording::{bytes, number};
+use crate::reporters::wording::{bytes, number, one_line};
 use crate::runner::process::own_program;
 use crate::runner::{self, errand};
-use crate::storage::{Storage, StorageReader, StoredStudy, StudySummary};
+use crate::storage::{Storage, StorageReader, StoredStudy, StudyId, StudySummary};
 use crate::study::{Milestones, Program, Quantize, StudySpec};
 use crate::trial::{Trial, TrialNumber};
 use crate::wire::Job;
@@ -58,17 +59,85 @@ pub fn export(arguments: &ExportArguments, console: &mut Console) -> Result<Exit
     let reader = console.reader()?;
     let study = named_study::find(&reader, arguments.study.as_deref())?;
     let quantize = arguments.quantize.or(study.spec.export.quantize);
-    export_trial(&reader, &study, arguments.trial.map(TrialNumber), quantize, &arguments.output, console)?;
+    let file = arguments.study.as_deref().map(Path::new).filter(|file| file.is_file());
+    let target = target(&arguments.output, &study.spec, file, Some((&reader, study.id)), console)?;
+    // What cannot be written in the end is not measured first.
+    target.check()?;
+    export_trial(&reader, &study, arguments.trial.map(TrialNumber), quantize, (&target, Otherwise::Refuse), console)?;
     Ok(Exit::Done)
 }
 
-/// Exports the best trial, or the one asked for, to `directory`.
+/// The directory that an export of a study may go to; `file` is the study's, `known` the study in the store, if it is there.
+pub fn target(
+    directory: &Path,
+    spec: &StudySpec,
+    file: Option<&Path>,
+    known: Option<(&dyn StorageReader, StudyId)>,
+    console: &Console,
+) -> Result<Target, Failure> {
+    let store = std::path::absolute(&console.store)?;
+    let files = paths::files_directory(spec, &store);
+    let mut needed: Vec<(Needed, PathBuf)> = console.store_files().map(|path| (Needed::Store, path)).into();
+    needed.extend(file.map(|file| (Needed::StudyFile, file.to_owned())));
+    needed.push((Needed::CurrentDirectory, std::env::current_dir()?));
+    let trials = directory_of(&paths::trial_directory(spec, &store, TrialNumber(0)));
+    needed.extend([trials, paths::data_cache(spec, &store)].map(|path| (Needed::TrialFiles, path)));
+    needed.extend(with_trials(&files).map(|path| (Needed::TrialFiles, path)));
+    needed.push((Needed::Files, files));
+    if let Some((reader, study)) = known {
+        needed.extend(reader.checkpoints(study)?.into_iter().map(|(_, checkpoint)| (Needed::Checkpoint, checkpoint.path)));
+    }
+    Ok(Target::new(directory, needed)?)
+}
+
+/// Directories of studies, also of other stores': what lies there may be taken for files of a trial.
+fn with_trials(files: &Path) -> impl Iterator<Item = PathBuf> {
+    let inside = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+    let is_trial = |entry: fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.starts_with("trial-")) && entry.path().is_dir();
+    inside(files).map(|entry| entry.path()).filter(move |path| inside(path).any(is_trial))
+}
+
+/// Looks whether a study may be exported where its file says, before a trial runs.
+pub fn check_target(spec: &StudySpec, file: &Path, known: Option<(&dyn StorageReader, StudyId)>, console: &Console) -> Result<(), Failure> {
+    let Some(directory) = spec.export.dir.as_ref().filter(|_| spec.export.on_finish) else { return Ok(()) };
+    let found = target(directory, spec, Some(file), known, console).and_then(|target| Ok(target.check()?));
+    found.map_err(|failure| failure.help("`[export] dir` in the study file says where the best trial is exported to at the end"))
+}
+
+/// Says where an export lies if that is not where it was to go, and what became of what is not of it.
+pub fn tell_placed(placed: &Placed, console: &mut Console) {
+    if let Some(refused) = &placed.refused {
+        console.say(&format!("warning: {refused}"));
+        console.say(&format!("so this export is in {}", shown(&placed.directory)));
+    }
+    for kept in &placed.kept {
+        console
+            .say(&format!("the export that was there is kept as {}: it holds what hpsearch did not write, or has no list of its files", shown(kept)));
+    }
+    for (before, after) in &placed.renamed {
+        let [before, after] = [before, after].map(|path| one_line(&path.to_string_lossy()));
+        console.say(&format!("the checkpoint's own `{before}` is `{after}` in the export"));
+    }
+    tell_left_out(placed, console);
+}
+
+fn tell_left_out(placed: &Placed, console: &mut Console) {
+    const SHOWN: usize = 5;
+    for (path, why) in placed.left_out.iter().take(SHOWN) {
+        console.say(&format!("warning: not exported: `{}` is {why}", one_line(&path.to_string_lossy())));
+    }
+    if let Some(more) = placed.left_out.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        console.say(&format!("warning: not exported either: {more} more of that kind"));
+    }
+}
+
+/// Exports the best trial, or the one asked for.
 pub fn export_trial(
     reader: &dyn StorageReader,
     study: &StudySummary,
     asked: Option<TrialNumber>,
     quantize: Option<Quantize>,
-    directory: &Path,
+    (target, otherwise): (&Target, Otherwise),
     console: &mut Console,
 ) -> Result<(), Failure> {
     let spec = &study.spec;
@@ -93,7 +162,7 @@ pub fn export_trial(
     let reports = reader.reports(study.id, wanted)?;
     let mut metrics: Metrics = reports.into_iter().filter(|(_, at, _)| Some(*at) == step).map(|(name, _, value)| (name, value)).collect();
     let small = match (quantize, &checkpoint) {
-        (Some(format), Some(checkpoint)) => Some(Small::new(spec, &trial, checkpoint, format, directory, console)?),
+        (Some(format), Some(checkpoint)) => Some(Small::new(spec, &trial, checkpoint, format, target, console)?),
         _ => None,
     };
     match &small {
@@ -103,7 +172,7 @@ pub fn export_trial(
     let exported = Exported {
         spec,
         trial: &trial,
-        checkpoint: small.as_ref().map(|small| small.directory.as_path()).or(checkpoint.as_deref()),
+        checkpoint: small.as_ref().map(|small| small.model.as_path()).or(checkpoint.as_deref()),
         step,
         metrics,
         recipe: Recipe::of(spec, &trial, step, milestones(spec))?,
@@ -111,10 +180,12 @@ pub fn export_trial(
         quantized: small.as_ref().map(|small| small.told.clone()),
     };
     let waiting = Waiting::start(COPYING, console);
-    export::write(&exported, directory, &mut |done, of| waiting.at(COPYING, done, of))?;
+    let placed = export::write(&exported, target, otherwise, &mut |done, of| waiting.at(COPYING, done, of))?;
     drop(waiting);
+    let directory = &placed.directory;
     let value = trial.value.map_or_else(String::new, |value| format!(" ({} {})", spec.objective().metric, number(value)));
     console.say(&format!("exported trial {wanted}{value} to {}", shown(directory)));
+    tell_placed(&placed, console);
     if let Some(small) = &small {
         small.say(console);
     }
@@ -129,7 +200,8 @@ pub fn export_trial(
 
 /// A checkpoint's model in fewer bits, in a directory of its own until it is exported.
 struct Small {
-    directory: PathBuf,
+    _directory: Draft,
+    model: PathBuf,
     told: Quantized,
     /// What was measured with the smaller weights.
     after: Metrics,
@@ -137,18 +209,20 @@ struct Small {
 
 impl Small {
     /// Writes it beside `target`, and measures both on the test split, or where there is none on the validation split.
-    fn new(spec: &StudySpec, trial: &Trial, checkpoint: &Path, format: Quantize, target: &Path, console: &Console) -> Result<Self, Failure> {
-        let target = std::path::absolute(target)?;
-        let directory = target.with_file_name(format!(".{}.small-{}", target.file_name().unwrap_or_default().to_string_lossy(), std::process::id()));
-        let mut small = Self { directory, told: Quantized { format, before: Metrics::default(), bytes: [0; 2] }, after: Metrics::default() };
+    fn new(spec: &StudySpec, trial: &Trial, checkpoint: &Path, format: Quantize, target: &Target, console: &Console) -> Result<Self, Failure> {
+        fs::create_dir_all(directory_of(target.path()))?;
+        let directory = Draft::beside(target.path(), Purpose::Small)?;
+        let model = directory.path().join("model");
+        let told = Quantized { format, before: Metrics::default(), bytes: [0; 2] };
+        let mut small = Self { _directory: directory, model, told, after: Metrics::default() };
         let waiting = Waiting::start("quantising the weights", console);
-        let job = Job::Quantize { checkpoint: checkpoint.to_owned(), target: small.directory.clone() };
+        let job = Job::Quantize { checkpoint: checkpoint.to_owned(), target: small.model.clone() };
         let answer = errand::run(&own_program(), job, &mut |progress| waiting.hear(&progress));
         drop(waiting);
         let answer = answer?.unwrap_or_default();
         small.told.bytes = ["before", "after"].map(|key| answer[key].as_u64().unwrap_or_default());
         small.told.before = measure(spec, trial, Some(checkpoint), OrValidation::Yes, console)?;
-        small.after = measure(spec, trial, Some(&small.directory), OrValidation::Yes, console)?;
+        small.after = measure(spec, trial, Some(&small.model), OrValidation::Yes, console)?;
         Ok(small)
     }
 
@@ -159,12 +233,6 @@ impl Small {
             let before = self.told.before.get(name).map_or_else(|| "unknown".to_owned(), number);
             console.say(&format!("  {name} {} ({before} before)", number(after)));
         }
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _copied_or_of_no_use = std::fs::remove_dir_all(&self.directory);
     }
 }
 

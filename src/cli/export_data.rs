@@ -1,7 +1,6 @@
 //! `hpsearch export-data`: the trials of a study, or their reports, as a table for other programs.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -9,6 +8,7 @@ use serde::Serialize;
 
 use super::console::Console;
 use super::exit::{Exit, Failure};
+use super::output_file::{refuse_inputs, whole_file};
 use super::show::instant;
 use super::trial_json::seconds;
 use super::{named_study, selection};
@@ -128,6 +128,7 @@ pub fn export_data(arguments: &ExportDataArguments, console: &mut Console) -> Re
         table.write(arguments.reports, &mut console.out)?;
         return Ok(Exit::Done);
     };
+    refuse_inputs(path, console.store_files().into_iter().chain(arguments.study.as_ref().map(PathBuf::from)))?;
     let rows = whole_file(path, |out| table.write(arguments.reports, out))?;
     console.say(&format!("{} written to {}", count(rows, "row"), path.display()));
     Ok(Exit::Done)
@@ -140,36 +141,6 @@ fn form_of(path: &Path) -> Option<Format> {
         "jsonl" | "ndjson" | "json" => Some(Format::Jsonl),
         _ => None,
     }
-}
-
-/// Writes a file beside its place and renames it there when it is complete: nobody sees half of it, and a failure leaves
-/// what was there.
-fn whole_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<u64, Failure>) -> Result<u64, Failure> {
-    let name = path
-        .file_name()
-        .ok_or_else(|| Failure::usage(format!("`{}` is no name of a file", path.display())).help("name the file itself: `-o trials.csv`"))?;
-    let mut beside = std::ffi::OsString::from(".");
-    beside.push(name);
-    beside.push(format!(".{}.partial", std::process::id()));
-    let beside = path.with_file_name(beside);
-    let unwritten = |error: io::Error| {
-        let failure = Failure::new(Exit::Usage, format!("`{}` cannot be written: {error}", path.display()));
-        failure.help("name a file in a directory that is there and that you may write to, with `-o FILE`")
-    };
-    let run = || {
-        let mut file = BufWriter::new(File::create(&beside).map_err(unwritten)?);
-        let rows = write(&mut file)?;
-        let file = file.into_inner().map_err(|error| unwritten(error.into_error()))?;
-        file.sync_all().map_err(unwritten)?;
-        std::fs::rename(&beside, path).map_err(unwritten)?;
-        Ok(rows)
-    };
-    let written = run();
-    if written.is_err() {
-        // It may never have been made.
-        let _ = std::fs::remove_file(&beside);
-    }
-    written
 }
 
 /// What is written.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::halving::halving;
+use super::output_file::{refuse_inputs, whole_file};
 use super::waiting::Waiting;
 use crate::arguments::RowsAtOnce;
 use crate::config;
@@ -65,6 +66,9 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
     if !holds_weights(&directory) {
         return Err(Failure::usage(format!("`{}` holds no model", arguments.directory.display())).help("`hpsearch export STUDY -o DIR` writes one"));
     }
+    if let Some(output) = &arguments.output {
+        refuse_inputs(output, files_of(&directory).chain(arguments.file.clone()))?;
+    }
     let texts = texts(arguments)?;
     let waiting = Waiting::start("loading the model", console);
     let usual = Some(RowsAtOnce { train: 1, eval: texts.len().min(TEXTS_AT_ONCE) });
@@ -75,13 +79,14 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
     });
     drop(waiting);
     let answer = answer?.unwrap_or_default();
-    let predictions: Vec<Labels> = answer.as_array().into_iter().flatten().map(|one| labels(one, arguments)).collect();
+    let predictions: Vec<Option<Labels>> = answer.as_array().into_iter().flatten().map(|one| labels(one, arguments)).collect();
     if let Some(output) = &arguments.output {
         write_csv(output, &texts, &predictions)?;
         console.say(&format!("{} texts with their labels are in {}", texts.len(), output.display()));
     }
     if arguments.json {
         let each = texts.iter().zip(&predictions).map(|(text, labels)| {
+            let Some(labels) = labels else { return json!({"text": text, "labels": [], "problem": "nan"}) };
             let labels: Vec<Value> = labels.iter().map(|(label, score)| json!({"label": label, "score": score})).collect();
             json!({"text": text, "labels": labels})
         });
@@ -91,12 +96,33 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
             if texts.len() > 1 {
                 writeln!(console.out, "{text}")?;
             }
+            let Some(labels) = labels else {
+                writeln!(console.out, "NaN    no label")?;
+                continue;
+            };
             for (label, score) in labels {
                 writeln!(console.out, "{score:.3}  {label}")?;
             }
         }
     }
-    Ok(Exit::Done)
+    match unlabelled(&predictions) {
+        Some(failure) => Err(failure),
+        None => Ok(Exit::Done),
+    }
+}
+
+/// That the model's scores of some texts are no numbers.
+fn unlabelled(predictions: &[Option<Labels>]) -> Option<Failure> {
+    let first = predictions.iter().position(Option::is_none)? + 1;
+    let (count, all) = (predictions.iter().filter(|labels| labels.is_none()).count(), predictions.len());
+    let which = if all == 1 { "the text".to_owned() } else { format!("{count} of {all} texts (the first is text {first})") };
+    let failure = Failure::usage(format!("the model gives {which} scores that are no numbers (NaN or infinite), so there is no label"));
+    Some(failure.help("its weights or their products overflow: export another trial (`hpsearch export STUDY --trial N -o DIR`), or train it again with a lower learning rate"))
+}
+
+/// The files that lie in a directory.
+fn files_of(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 /// Whether a directory holds a model's weights, in one file or in several.
@@ -104,17 +130,18 @@ pub fn holds_weights(directory: &Path) -> bool {
     ["model.safetensors", "model.safetensors.index.json"].iter().any(|file| directory.join(file).is_file())
 }
 
-/// Those of a text's labels that are asked for.
-fn labels(prediction: &Value, arguments: &PredictArguments) -> Labels {
+/// Those of a text's labels that are asked for; `None` where a score is no number, which JSON has as null.
+fn labels(prediction: &Value, arguments: &PredictArguments) -> Option<Labels> {
     let all = prediction.get("labels").and_then(Value::as_array).into_iter().flatten();
-    let each = all.filter_map(|label| Some((label.get("label")?.as_str()?.to_owned(), label.get("score")?.as_f64()?)));
+    let each = all.map(|label| Some((label.get("label")?.as_str()?.to_owned(), label.get("score")?.as_f64()?)));
+    let each: Labels = each.collect::<Option<_>>()?;
     let wanted = |index: usize, score: f64| match (arguments.top_k, &arguments.output, arguments.json) {
         (Some(count), ..) => index < count as usize,
         (None, Some(_), _) => index == 0,
         (None, None, true) => true,
         (None, None, false) => index == 0 || score >= SHOWN,
     };
-    each.enumerate().filter(|(index, (_, score))| wanted(*index, *score)).map(|(_, label)| label).collect()
+    Some(each.into_iter().enumerate().filter(|(index, (_, score))| wanted(*index, *score)).map(|(_, label)| label).collect())
 }
 
 /// The texts of the command line, of a file, or of standard input.
@@ -157,20 +184,69 @@ fn column(content: &str, delimiter: u8, name: &str) -> Result<Vec<String>, Strin
     reader.records().map(|record| record.map(|record| record[place].to_owned()).map_err(|error| error.to_string())).collect()
 }
 
-/// `text,label,score`, and `label_2,score_2` and so on where several are asked for.
-fn write_csv(output: &Path, texts: &[String], predictions: &[Labels]) -> Result<(), Failure> {
+/// `text,label,score`, and `label_2,score_2` and so on where several are asked for; no label and the score NaN where there is none.
+fn write_csv(output: &Path, texts: &[String], predictions: &[Option<Labels>]) -> Result<(), Failure> {
     let wrong = |error: csv::Error| Failure::usage(format!("`{}` cannot be written: {error}", output.display())).help("give another file to -o");
-    let width = predictions.iter().map(Vec::len).max().unwrap_or(1).max(1);
-    let mut writer = csv::Writer::from_path(output).map_err(wrong)?;
-    let mut head = vec!["text".to_owned(), "label".to_owned(), "score".to_owned()];
-    head.extend((2..=width).flat_map(|number| [format!("label_{number}"), format!("score_{number}")]));
-    writer.write_record(&head).map_err(wrong)?;
-    for (text, labels) in texts.iter().zip(predictions) {
-        let mut row = vec![text.clone()];
-        row.extend(labels.iter().flat_map(|(label, score)| [label.clone(), score.to_string()]));
-        row.resize(1 + 2 * width, String::new());
-        writer.write_record(&row).map_err(wrong)?;
+    let width = predictions.iter().flatten().map(Vec::len).max().unwrap_or(1).max(1);
+    whole_file(output, |out| {
+        let mut writer = csv::Writer::from_writer(out);
+        let mut head = vec!["text".to_owned(), "label".to_owned(), "score".to_owned()];
+        head.extend((2..=width).flat_map(|number| [format!("label_{number}"), format!("score_{number}")]));
+        writer.write_record(&head).map_err(wrong)?;
+        for (text, labels) in texts.iter().zip(predictions) {
+            let mut row = vec![text.clone()];
+            match labels {
+                Some(labels) => row.extend(labels.iter().flat_map(|(label, score)| [label.clone(), score.to_string()])),
+                None => row.extend([String::new(), "NaN".to_owned()]),
+            }
+            row.resize(1 + 2 * width, String::new());
+            writer.write_record(&row).map_err(wrong)?;
+        }
+        Ok(writer.flush()?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(top_k: Option<u32>) -> PredictArguments {
+        PredictArguments {
+            directory: "model".into(),
+            texts: Vec::new(),
+            file: None,
+            column: "text".to_owned(),
+            output: None,
+            top_k,
+            json: false,
+            device: "cpu".to_owned(),
+        }
     }
-    writer.flush()?;
-    Ok(())
+
+    fn prediction(scores: &[f64]) -> Value {
+        let labels: Vec<Value> = ["good", "bad"].iter().zip(scores).map(|(label, score)| json!({"label": label, "score": score})).collect();
+        json!({"labels": labels})
+    }
+
+    #[test]
+    fn a_text_whose_scores_are_no_numbers_has_no_label() {
+        for scores in [[f64::NAN, f64::NAN], [0.5, f64::NAN], [f64::INFINITY, 0.5]] {
+            assert_eq!(labels(&prediction(&scores), &arguments(None)), None, "{scores:?}");
+        }
+        assert_eq!(labels(&prediction(&[0.99, 0.01]), &arguments(None)), Some(vec![("good".to_owned(), 0.99)]));
+        assert_eq!(labels(&prediction(&[0.99, 0.01]), &arguments(Some(2))).map(|labels| labels.len()), Some(2));
+    }
+
+    #[test]
+    fn texts_without_a_label_are_an_error_that_names_the_first() {
+        let labelled = Some(vec![("good".to_owned(), 0.9)]);
+        assert!(unlabelled(std::slice::from_ref(&labelled)).is_none() && unlabelled(&[]).is_none());
+        let failure = unlabelled(&[labelled.clone(), None, None]).unwrap();
+        assert_eq!(failure.exit(), Exit::Usage);
+        assert!(failure.to_string().contains("2 of 3 texts (the first is text 2)"), "{failure}");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("out.csv");
+        write_csv(&file, &["a".to_owned(), "b".to_owned()], &[labelled, None]).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "text,label,score\na,good,0.9\nb,,NaN\n");
+    }
 }

@@ -11,7 +11,7 @@ use signal_hook::consts::SIGTERM;
 use super::check::{missing_program, prepare_data};
 use super::console::{Console, Talk, life, shown};
 use super::exit::{Exit, Failure};
-use super::export::{export_trial, test_winner};
+use super::export::{check_target, export_trial, target, test_winner};
 use super::request::post;
 use super::waiting::Waiting;
 use super::winner;
@@ -20,6 +20,7 @@ use crate::config::{self, ChangeClass, Look};
 use crate::device::Slot;
 use crate::engine::{Input, Outcome};
 use crate::event::Request;
+use crate::export::Otherwise;
 use crate::reporters::wording::{count, extension, number, one_line};
 use crate::reporters::{Reporter, reporter};
 use crate::runner::ownership::{self, Unreachable};
@@ -124,6 +125,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
             return Ok(exit);
         }
     }
+    check_target(&spec, &file, known.as_ref().map(|known| (&store as &dyn StorageReader, known.id)), console)?;
     warm_start::settle(&mut spec, known.as_ref().map(|known| &known.spec), &store, console)?;
     if let Some(warning) = missing_program(&spec) {
         console.say(&warning);
@@ -338,7 +340,7 @@ fn conclude(
     let reader = SqliteReader::open(&console.store)?;
     let summary = reader.summary(study.id)?;
     let name = &study.spec.name;
-    let (file, store) = (shown(file), store_option(console));
+    let (place, file, store) = (file, shown(file), store_option(console));
     // The plain reporter has said this already.
     let is_told = (arguments.plain || arguments.no_tui || !on_terminal()) && !arguments.events && console.talk != Talk::Quiet;
     if !is_told {
@@ -357,7 +359,8 @@ fn conclude(
                 console.say(&format!("race: {race}"));
             }
             if let (true, Some(directory)) = (study.spec.export.on_finish, &study.spec.export.dir) {
-                export_trial(&reader, &summary, None, study.spec.export.quantize, directory, console)?;
+                let target = target(directory, &study.spec, Some(place), Some((&reader, study.id)), console)?;
+                export_trial(&reader, &summary, None, study.spec.export.quantize, (&target, Otherwise::Beside), console)?;
             } else if summary.best.is_some() {
                 console.say(&format!("`hpsearch best {name}{store}` shows it, `hpsearch export {name}{store} -o DIR` takes it"));
             }

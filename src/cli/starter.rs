@@ -40,7 +40,7 @@ pub fn offer() -> Result<PathBuf, Failure> {
     }
     fs::create_dir_all("data")?;
     for (name, content) in FILES {
-        fs::write(name, content)?;
+        fs::File::create_new(name)?.write_all(content.as_bytes())?;
     }
     Ok(file)
 }

@@ -11,12 +11,13 @@ use clap::Args;
 
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use super::export::{COPYING, directory_of, milestones};
+use super::export::{COPYING, directory_of, milestones, tell_placed};
 use super::halving::halving;
+use super::output_file::refuse_inputs;
 use super::waiting::Waiting;
 use crate::arguments::RowsAtOnce;
 use crate::config;
-use crate::export::{self, Exported, Recipe};
+use crate::export::{self, Draft, Exported, Needed, Otherwise, Purpose, Recipe, Target};
 use crate::metric::{Metrics, Score};
 use crate::params::Params;
 use crate::reporters::wording::number;
@@ -75,18 +76,33 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
     for file in recipe.changed_files() {
         console.say(&format!("warning: `{}` is not what it was when this was written: the result may differ", file.display()));
     }
-    let target = arguments.output.clone().unwrap_or_else(|| directory_of(&arguments.file).join("trained"));
-    let target = std::path::absolute(&target)?;
-    let scratch = target.with_file_name(format!(".{}.training-{}", target.file_name().unwrap_or_default().to_string_lossy(), std::process::id()));
-    fs::create_dir_all(&scratch)?;
-    let done = match arguments {
-        TrainArguments { overfit_one_batch: true, steps, .. } => probe::one_batch(job(&recipe, &scratch), *steps, console),
-        TrainArguments { profile: Some(steps), trace, .. } => profile::profile(job(&recipe, &scratch), *steps, trace, console),
-        TrainArguments { find_lr: true, steps, .. } => probe::learning_rates(job(&recipe, &scratch), *steps, console),
-        _ => train_in(&recipe, &scratch, &target, console),
-    };
-    let _found_by_the_next_run = fs::remove_dir_all(&scratch);
-    done
+    if arguments.profile.is_some() {
+        let data = recipe.data.values().filter_map(toml::Value::as_str).map(PathBuf::from);
+        refuse_inputs(&arguments.trace, data.chain([arguments.file.clone()]).chain(console.store_files()))?;
+    }
+    let target = target(arguments, console)?;
+    let is_written = !arguments.overfit_one_batch && !arguments.find_lr && arguments.profile.is_none();
+    if is_written {
+        // What cannot be written in the end is not trained first.
+        target.check()?;
+    }
+    fs::create_dir_all(directory_of(target.path()))?;
+    let scratch = Draft::beside(target.path(), Purpose::Training)?;
+    let scratch = scratch.path();
+    match arguments {
+        TrainArguments { overfit_one_batch: true, steps, .. } => probe::one_batch(job(&recipe, scratch), *steps, console),
+        TrainArguments { profile: Some(steps), trace, .. } => profile::profile(job(&recipe, scratch), *steps, trace, console),
+        TrainArguments { find_lr: true, steps, .. } => probe::learning_rates(job(&recipe, scratch), *steps, console),
+        _ => train_in(&recipe, scratch, &target, console),
+    }
+}
+
+/// Where the model goes.
+fn target(arguments: &TrainArguments, console: &Console) -> Result<Target, Failure> {
+    let directory = arguments.output.clone().unwrap_or_else(|| directory_of(&arguments.file).join("trained"));
+    let mut needed = vec![(Needed::StudyFile, arguments.file.clone()), (Needed::CurrentDirectory, std::env::current_dir()?)];
+    needed.extend(console.store_files().map(|path| (Needed::Store, path)));
+    Ok(Target::new(&directory, needed)?)
 }
 
 fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Failure> {
@@ -137,7 +153,7 @@ fn of_study(spec: &StudySpec, console: &mut Console) -> Result<Recipe, Failure> 
     Ok(recipe)
 }
 
-fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Console) -> Result<Exit, Failure> {
+fn train_in(recipe: &Recipe, scratch: &Path, target: &Target, console: &mut Console) -> Result<Exit, Failure> {
     let mut reports: Vec<Report> = Vec::new();
     let (mut saved, mut newest) = (None, None);
     let train = job(recipe, scratch);
@@ -184,7 +200,7 @@ fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Consol
         quantized: None,
     };
     let waiting = Waiting::start(COPYING, console);
-    export::write(&exported, target, &mut |done, of| waiting.at(COPYING, done, of))?;
+    let placed = export::write(&exported, target, Otherwise::Beside, &mut |done, of| waiting.at(COPYING, done, of))?;
     drop(waiting);
     let compared = match recipe.value {
         Some(before) if recipe.continued_after.is_some() => format!("; the trial that was continued had {}", number(before)),
@@ -192,7 +208,8 @@ fn train_in(recipe: &Recipe, scratch: &Path, target: &Path, console: &mut Consol
         Some(before) => format!("; it was {} before", number(before)),
         None => String::new(),
     };
-    console.say(&format!("{} {}{compared}; written to {}", recipe.metric, number(report.value), shown(target)));
+    console.say(&format!("{} {}{compared}; written to {}", recipe.metric, number(report.value), shown(&placed.directory)));
+    tell_placed(&placed, console);
     Ok(Exit::Done)
 }
 

@@ -1,59 +1,103 @@
-//! Writes an exported directory: checked files into a temporary one, made durable, then renamed into place.
+//! Writes an exported directory: checked files into a draft, made durable, then put into place; what was there goes last.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::card::card;
-use super::{ExportError, Exported, custom_code};
-
-/// What tells an export from any other directory.
-const MARK: &str = "best.toml";
-
-/// Bytes that are copied at once.
-const PIECE: usize = 1 << 20;
-
-/// Files of a checkpoint that serve only to go on training.
-const TRAINING_ONLY: [&str; 4] = ["optimizer.safetensors", "trainer_state.json", "digests.json", "adapters.safetensors"];
+use super::contents::{Kind, Plan, plan};
+use super::draft::{self, Draft, Purpose};
+use super::earlier::{Found, Stamps};
+use super::marker::{Marker, State, Written};
+use super::target::Target;
+use super::{ExportError, Exported, Placed, custom_code};
+use crate::study::Program;
 
 /// Is told how many bytes of how many are copied.
 type Told<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// Writes `exported` to `target`, replacing an earlier export; `told` hears how many bytes of the checkpoint are copied, and how many it has.
-pub fn write(exported: &Exported<'_>, target: &Path, told: Told<'_>) -> Result<(), ExportError> {
-    if target.exists() && !is_replaceable(target) {
-        return Err(ExportError::Occupied { path: target.to_owned() });
-    }
-    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+/// How often a place is tried again that somebody else took meanwhile.
+const TRIES: u32 = 10;
+
+/// Directories `model-2`, `model-3` and so on that are tried.
+const OTHERS: u32 = 1000;
+
+/// What to do where the target may not be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Otherwise {
+    /// Nothing is written.
+    Refuse,
+    /// The export goes to `model-2` beside `model`, or the next one that may be written.
+    Beside,
+}
+
+/// Writes `exported` to `target`, replacing an earlier export; `told` hears how many bytes of the checkpoint are read, and how many it has.
+///
+/// # Errors
+/// The target may not be replaced, the checkpoint is damaged, or files cannot be read or written. Nothing half-written is left then,
+/// and what was there before is there.
+pub fn write(exported: &Exported<'_>, target: &Target, otherwise: Otherwise, told: Told<'_>) -> Result<Placed, ExportError> {
+    let parent = target.path().parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).map_err(ExportError::io("make", parent))?;
-    let draft = sibling(target, "draft");
-    let _left_from_a_crash = fs::remove_dir_all(&draft);
-    fs::create_dir(&draft).map_err(ExportError::io("make", &draft))?;
-    let written = fill(exported, &draft, told).and_then(|()| put_in_place(&draft, target, parent));
-    if written.is_err() {
-        let _nothing_half_written = fs::remove_dir_all(&draft);
+    let mut kept = Vec::new();
+    let (_, known) = {
+        let _alone = draft::alone(target.path());
+        kept.extend(draft::settle(target.path()));
+        place_for(target, otherwise, &Stamps::new())?
+    };
+    let mut draft = Draft::beside(target.path(), Purpose::Draft)?;
+    let contents = fill(exported, &mut draft, told)?;
+    let _alone = draft::alone(target.path());
+    let (place, refused) = put_in_place(draft, target, otherwise, &known, &mut kept)?;
+    sync(parent)?;
+    Ok(Placed { directory: place, refused, kept, left_out: contents.left_out, renamed: contents.renamed })
+}
+
+/// Where the export goes, and the stamps of what is replaced there.
+fn place_for(target: &Target, otherwise: Otherwise, known: &Stamps) -> Result<(Target, Stamps), ExportError> {
+    let (place, found, _) = place(target, otherwise, known)?;
+    let stamps = if let Found::Export(earlier) = found { earlier.stamps } else { Stamps::new() };
+    Ok((place, stamps))
+}
+
+/// The first of the places that may be written, what is there, and why it is not the one that was asked for.
+fn place(target: &Target, otherwise: Otherwise, known: &Stamps) -> Result<(Target, Found, Option<ExportError>), ExportError> {
+    let refused = match target.look(known) {
+        Ok(found) => return Ok((target.clone(), found, None)),
+        Err(error @ ExportError::Occupied { .. }) if otherwise == Otherwise::Beside => error,
+        Err(error) => return Err(error),
+    };
+    for number in 2..OTHERS {
+        let other = target.other(number);
+        match other.look(known) {
+            Ok(found) => return Ok((other, found, Some(refused))),
+            Err(ExportError::Occupied { .. }) => {}
+            Err(error) => return Err(error),
+        }
     }
-    written
+    Err(refused)
 }
 
-fn is_replaceable(target: &Path) -> bool {
-    let is_empty = || fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
-    target.is_dir() && (target.join(MARK).is_file() || is_empty())
-}
-
-fn sibling(target: &Path, what: &str) -> PathBuf {
-    let name = target.file_name().map_or_else(|| "export".into(), |name| name.to_string_lossy().into_owned());
-    target.with_file_name(format!(".{name}.{what}-{}", std::process::id()))
-}
-
-fn fill(exported: &Exported<'_>, draft: &Path, told: Told<'_>) -> Result<(), ExportError> {
+/// What is written besides, of which the caller is told.
+fn fill(exported: &Exported<'_>, draft: &mut Draft, told: Told<'_>) -> Result<Plan, ExportError> {
+    let is_trainers = matches!(exported.spec.program, Program::Trainer { .. });
+    let directory = draft.path().to_owned();
+    let mut marker = Marker { state: State::Complete, ..Marker::draft() };
+    let mut contents = Plan::default();
     if let Some(checkpoint) = exported.checkpoint {
-        let mut copying = Copying { done: 0, of: size(checkpoint), told };
-        copying.checkpoint(checkpoint, draft)?;
-        custom_code::add(draft)?;
+        contents = plan(checkpoint, if is_trainers { Kind::Trainer } else { Kind::Command })?;
+        marker.files = contents.copy(checkpoint, &directory, told)?;
+        marker.directories.clone_from(&contents.directories);
+        if is_trainers {
+            marker.files.extend(custom_code::add(&directory)?);
+        }
     }
-    save(&draft.join(MARK), exported.recipe.to_text()?.as_bytes())?;
+    let mut add = |name: &str, bytes: &[u8]| {
+        let (path, written) = save(&directory, name, bytes)?;
+        marker.files.insert(path, written);
+        Ok(())
+    };
+    add("best.toml", exported.recipe.to_text()?.as_bytes())?;
     let mut metrics = serde_json::json!({
         "version": 1, "study": exported.spec.name, "trial": exported.trial.number, "metric": exported.spec.objective().metric,
         "value": exported.trial.value.map(|value| crate::metric::Number(value).to_json()), "step": exported.step, "metrics": exported.metrics,
@@ -62,107 +106,82 @@ fn fill(exported: &Exported<'_>, draft: &Path, told: Told<'_>) -> Result<(), Exp
         metrics["quantize"] = quantized.format.word().into();
         metrics["metrics_before_quantizing"] = serde_json::json!(quantized.before);
     }
-    save(&draft.join("metrics.json"), format!("{metrics:#}\n").as_bytes())?;
-    save(&draft.join("README.md"), card(exported).as_bytes())
-}
-
-/// Bytes of a file, or of all files below a directory; what cannot be read is told of when it is copied.
-fn size(path: &Path) -> u64 {
-    match fs::read_dir(path) {
-        Ok(entries) => entries.flatten().map(|entry| size(&entry.path())).sum(),
-        Err(_) => path.metadata().map_or(0, |file| file.len()),
+    add("metrics.json", format!("{metrics:#}\n").as_bytes())?;
+    add("README.md", card(exported).as_bytes())?;
+    for inner in &marker.directories {
+        sync(&directory.join(inner))?;
     }
+    draft.complete(&marker)?;
+    sync(&directory)?;
+    Ok(contents)
 }
 
-/// A checkpoint being copied.
-struct Copying<'a> {
-    done: u64,
-    of: u64,
-    told: Told<'a>,
+/// Writes a file of our own, or writes one again; its line of the marker.
+pub(super) fn save(directory: &Path, name: &str, bytes: &[u8]) -> Result<(PathBuf, Written), ExportError> {
+    let path = directory.join(name);
+    let mut file = File::create(&path).map_err(ExportError::io("write", &path))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(ExportError::io("write", &path))?;
+    Ok((PathBuf::from(name), Written { bytes: bytes.len() as u64, digest: blake3::hash(bytes) }))
 }
 
-impl Copying<'_> {
-    /// Copies what was saved, and checks that it still is what was saved.
-    fn checkpoint(&mut self, checkpoint: &Path, draft: &Path) -> Result<(), ExportError> {
-        if checkpoint.is_file() {
-            let name = checkpoint.file_name().unwrap_or_default();
-            self.file(checkpoint, Some(&draft.join(name)))?;
-            return Ok(());
-        }
-        let damaged = |why: String| ExportError::Damaged { path: checkpoint.to_owned(), why };
-        let digests: Option<BTreeMap<String, String>> = match fs::read(checkpoint.join("digests.json")) {
-            Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(|error| damaged(format!("digests.json: {error}")))?),
-            Err(_) => None,
+fn sync(directory: &Path) -> Result<(), ExportError> {
+    File::open(directory).and_then(|directory| directory.sync_all()).map_err(ExportError::io("sync", directory))
+}
+
+/// Has the draft take its place, then removes what was there. Where it lies now, and why not where it was to go.
+fn put_in_place(
+    draft: Draft,
+    target: &Target,
+    otherwise: Otherwise,
+    known: &Stamps,
+    kept: &mut Vec<PathBuf>,
+) -> Result<(PathBuf, Option<ExportError>), ExportError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let (place, found, refused) = place(target, otherwise, known)?;
+        let (path, from) = (place.path().to_owned(), draft.path().to_owned());
+        let placed = match found {
+            Found::Nothing | Found::Empty => fs::rename(&from, &path).map(|()| None),
+            Found::Export(earlier) => swap(&from, &path, target.path()).map(|old| Some((old, earlier))),
+            // What it holds may have been edited since: nobody can tell, and so it stays, where people see it.
+            Found::WithoutMarker => draft::aside(&path, &path).and_then(|aside| {
+                fs::rename(&from, &path).inspect_err(|_| drop(fs::rename(&aside, &path)))?;
+                kept.push(aside);
+                Ok(None)
+            }),
         };
-        for name in digests.iter().flat_map(BTreeMap::keys) {
-            if !checkpoint.join(name).is_file() {
-                return Err(damaged(format!("`{name}` is missing")));
+        match placed {
+            Ok(old) => {
+                draft.placed();
+                if let Some((old, earlier)) = old {
+                    kept.extend(draft::remove(&old, &path, super::earlier::Depth::Contents, &earlier.stamps));
+                }
+                return Ok((path, refused));
             }
+            // Somebody else was faster: what is there now is looked at again.
+            Err(error) if tries < TRIES && is_taken(&error) => {}
+            Err(error) => return Err(ExportError::io("replace", &path)(error)),
         }
-        for entry in fs::read_dir(checkpoint).map_err(ExportError::io("read", checkpoint))? {
-            let entry = entry.map_err(ExportError::io("read", checkpoint))?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let path = entry.path();
-            if path.is_dir() {
-                let inner = draft.join(&name);
-                fs::create_dir(&inner).map_err(ExportError::io("make", &inner))?;
-                self.checkpoint(&path, &inner)?;
-                continue;
-            }
-            let is_taken = digests.is_none() || !TRAINING_ONLY.contains(&name.as_str());
-            let digest = self.file(&path, is_taken.then(|| draft.join(&name)).as_deref())?;
-            if digests.as_ref().and_then(|digests| digests.get(&name)).is_some_and(|expected| digest.to_hex().as_str() != expected) {
-                return Err(damaged(format!("`{name}` is not what was saved")));
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads a file, and writes it to `copy` if there is one; the digest of what was read.
-    fn file(&mut self, path: &Path, copy: Option<&Path>) -> Result<blake3::Hash, ExportError> {
-        let mut from = File::open(path).map_err(ExportError::io("read", path))?;
-        let mut to = match copy {
-            Some(copy) => Some((copy, File::create(copy).map_err(ExportError::io("write", copy))?)),
-            None => None,
-        };
-        let (mut digest, mut piece) = (blake3::Hasher::new(), vec![0; PIECE]);
-        loop {
-            let bytes = match from.read(&mut piece) {
-                Ok(0) => break,
-                Ok(bytes) => bytes,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(ExportError::io("read", path)(error)),
-            };
-            digest.update(&piece[..bytes]);
-            if let Some((copy, file)) = &mut to {
-                file.write_all(&piece[..bytes]).map_err(ExportError::io("write", copy))?;
-            }
-            self.done += bytes as u64;
-            (self.told)(self.done, self.of);
-        }
-        if let Some((copy, file)) = to {
-            file.sync_all().map_err(ExportError::io("write", copy))?;
-        }
-        Ok(digest.finalize())
     }
 }
 
-pub(super) fn save(path: &Path, bytes: &[u8]) -> Result<(), ExportError> {
-    let mut file = File::create(path).map_err(ExportError::io("write", path))?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(ExportError::io("write", path))
+fn is_taken(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound)
 }
 
-fn put_in_place(draft: &Path, target: &Path, parent: &Path) -> Result<(), ExportError> {
-    let sync = |path: &Path| File::open(path).and_then(|directory| directory.sync_all()).map_err(ExportError::io("sync", path));
-    sync(draft)?;
-    let old = sibling(target, "old");
-    if target.exists() {
-        fs::rename(target, &old).map_err(ExportError::io("replace", target))?;
+/// Puts the directory `new` where `path` is, in one step where the file system can; where the old one lies then.
+fn swap(new: &Path, path: &Path, target: &Path) -> io::Result<PathBuf> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match renameat_with(CWD, new, CWD, path, RenameFlags::EXCHANGE) {
+        Ok(()) => return Ok(new.to_owned()),
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {}
+        Err(error) => return Err(error.into()),
     }
-    if let Err(error) = fs::rename(draft, target) {
-        let _put_back = fs::rename(&old, target);
-        return Err(ExportError::io("write", target)(error));
-    }
-    let _no_longer_needed = fs::remove_dir_all(&old);
-    sync(parent)
+    let old = (0..).map(|number| draft::free(target, Purpose::Old, number)).find(|old| fs::symlink_metadata(old).is_err());
+    let old = old.unwrap_or_else(|| draft::free(target, Purpose::Old, 0));
+    fs::rename(path, &old)?;
+    // What is killed here is put back by the next export.
+    fs::rename(new, path).inspect_err(|_| drop(fs::rename(&old, path)))?;
+    Ok(old)
 }

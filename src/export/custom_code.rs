@@ -3,12 +3,13 @@
 //! How: "Building custom models", <https://huggingface.co/docs/transformers/custom_models>. `auto_map` in `config.json` names the
 //! classes of a module that lies beside it; `from_pretrained(DIR, trust_remote_code=True)` runs it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::ExportError;
 use super::bundle::save;
+use super::marker::Written;
 use crate::arguments::ENCODER_TYPES;
 
 /// The trainer's own architecture, as `config.json` names it.
@@ -17,19 +18,18 @@ const OWN: &str = ENCODER_TYPES[0];
 /// The module, without its `.py`.
 const MODULE: &str = "modeling_hpsearch";
 
-/// Puts the code beside `config.json` in `directory`, if that describes the trainer's own architecture.
-pub(super) fn add(directory: &Path) -> Result<(), ExportError> {
-    let path = directory.join("config.json");
-    let Ok(bytes) = std::fs::read(&path) else { return Ok(()) };
-    let Ok(mut config) = serde_json::from_slice::<Value>(&bytes) else { return Ok(()) };
+/// Puts the code beside `config.json` in `directory`, if that describes the trainer's own architecture; the files written.
+pub(super) fn add(directory: &Path) -> Result<Vec<(PathBuf, Written)>, ExportError> {
+    let Ok(bytes) = std::fs::read(directory.join("config.json")) else { return Ok(Vec::new()) };
+    let Ok(mut config) = serde_json::from_slice::<Value>(&bytes) else { return Ok(Vec::new()) };
     // A model with weights of eight bits is of another type.
     if config["model_type"] != OWN {
-        return Ok(());
+        return Ok(Vec::new());
     }
     config["auto_map"] = json!({
         "AutoConfig": format!("{MODULE}.HpsearchEncoderConfig"),
         "AutoModelForSequenceClassification": format!("{MODULE}.HpsearchEncoderForSequenceClassification"),
     });
-    save(&path, format!("{config:#}\n").as_bytes())?;
-    save(&directory.join(format!("{MODULE}.py")), include_bytes!("modeling_hpsearch.py"))
+    let config = save(directory, "config.json", format!("{config:#}\n").as_bytes())?;
+    Ok(vec![config, save(directory, &format!("{MODULE}.py"), include_bytes!("modeling_hpsearch.py"))?])
 }

@@ -118,6 +118,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "tui",
             "cli/run",
             "cli/doctor",
+            "export",
             "runner/surroundings",
             "trainer/hub/cache",
         ],

@@ -19,6 +19,7 @@ mod doctor;
 #[cfg(feature = "nvml")]
 mod driver;
 mod engine;
+mod export_safety;
 mod faults;
 mod files;
 mod footprints;

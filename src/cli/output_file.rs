@@ -1,0 +1,142 @@
+//! The file that `-o` names: never one that the verb reads, and written whole or not at all.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::exit::Failure;
+
+/// Refuses an output that is one of the files read, by whatever path or link.
+pub fn refuse_inputs(output: &Path, inputs: impl IntoIterator<Item = PathBuf>) -> Result<(), Failure> {
+    let file = |metadata: &Metadata| (metadata.dev(), metadata.ino());
+    let Ok(output_file) = fs::metadata(output) else { return Ok(()) };
+    let same = inputs.into_iter().find(|input| fs::metadata(input).is_ok_and(|input| file(&input) == file(&output_file)));
+    let Some(input) = same else { return Ok(()) };
+    let which = if input == output { String::new() } else { format!(" (`{}`)", input.display()) };
+    Err(Failure::usage(format!("`{}` is read here{which}, and would be overwritten", output.display())).help("give another file to `-o`"))
+}
+
+/// Writes a file beside its place and renames it there when it is complete: nobody sees half of it, and a failure leaves
+/// what was there. What is no file, such as `/dev/stdout` or a FIFO, is written to.
+pub fn whole_file<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>) -> Result<T, Failure> {
+    let refused = |what: &str| Failure::usage(format!("`{}` {what}", path.display())).help("name the file itself: `-o trials.csv`");
+    let unwritten = |error: io::Error| {
+        let failure = Failure::usage(format!("`{}` cannot be written: {error}", path.display()));
+        failure.help("name a file in a directory that is there and that you may write to, with `-o FILE`")
+    };
+    let existing = fs::metadata(path).ok();
+    if existing.as_ref().is_some_and(Metadata::is_dir) {
+        return Err(refused("is a directory"));
+    }
+    if existing.as_ref().is_some_and(|existing| !existing.is_file()) {
+        let mut out = BufWriter::new(OpenOptions::new().write(true).open(path).map_err(unwritten)?);
+        let written = write(&mut out)?;
+        out.flush()?;
+        return Ok(written);
+    }
+    if existing.as_ref().is_some_and(|existing| existing.permissions().readonly()) {
+        return Err(unwritten(io::ErrorKind::PermissionDenied.into()));
+    }
+    if existing.is_none() && path.is_symlink() {
+        return Err(refused("is a link to nothing"));
+    }
+    // The file that a link leads to is replaced, and the link stays.
+    let place = if existing.is_some() { fs::canonicalize(path).map_err(unwritten)? } else { path.to_owned() };
+    let mut beside = OsString::from(".");
+    beside.push(place.file_name().ok_or_else(|| refused("is no name of a file"))?);
+    beside.push(format!(".{}.partial", std::process::id()));
+    let beside = place.with_file_name(beside);
+    let run = || {
+        let mut file = BufWriter::new(File::create_new(&beside).map_err(unwritten)?);
+        let done = || {
+            let written = write(&mut file)?;
+            let file = file.into_inner().map_err(|error| unwritten(error.into_error()))?;
+            if let Some(existing) = &existing {
+                file.set_permissions(existing.permissions()).map_err(unwritten)?;
+            }
+            file.sync_all().map_err(unwritten)?;
+            fs::rename(&beside, &place).map_err(unwritten)?;
+            Ok(written)
+        };
+        done().inspect_err(|_: &Failure| drop(fs::remove_file(&beside)))
+    };
+    run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn written(path: &Path) -> Result<(), String> {
+        whole_file(path, |out| Ok(out.write_all(b"new")?)).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn a_file_that_is_read_is_known_by_every_name_it_has() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::write(path("a.csv"), "text").unwrap();
+        fs::hard_link(path("a.csv"), path("hard.csv")).unwrap();
+        symlink("a.csv", path("soft.csv")).unwrap();
+        fs::write(path("b.csv"), "text").unwrap();
+        for output in ["a.csv", "hard.csv", "soft.csv", "./a.csv"] {
+            let refused = refuse_inputs(&path(output), [path("b.csv"), path("a.csv")]).unwrap_err().to_string();
+            assert!(refused.contains("would be overwritten") && refused.contains("help: "), "{refused}");
+        }
+        assert!(refuse_inputs(&path("b.csv"), [path("a.csv"), path("missing")]).is_ok());
+        assert!(refuse_inputs(&path("new.csv"), [path("a.csv")]).is_ok());
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_with_its_links_and_permissions_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::write(path("a"), "old").unwrap();
+        fs::set_permissions(path("a"), fs::Permissions::from_mode(0o640)).unwrap();
+        symlink("a", path("link")).unwrap();
+        written(&path("link")).unwrap();
+        assert!(path("link").is_symlink());
+        assert_eq!((fs::read_to_string(path("a")).unwrap(), fs::metadata(path("a")).unwrap().mode() & 0o777), ("new".into(), 0o640));
+        let failed = whole_file(&path("a"), |out| -> Result<(), Failure> {
+            out.write_all(b"half")?;
+            Err(Failure::usage("broken"))
+        });
+        assert!(failed.is_err());
+        assert_eq!((fs::read_to_string(path("a")).unwrap(), fs::read_dir(directory.path()).unwrap().count()), ("new".into(), 2));
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_replaced_by_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let fifo = directory.path().join("fifo");
+        rustix_fifo(&fifo);
+        let reader = std::thread::spawn({
+            let fifo = fifo.clone();
+            move || fs::read_to_string(fifo).unwrap()
+        });
+        written(&fifo).unwrap();
+        assert_eq!(reader.join().unwrap(), "new");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        symlink("nowhere", directory.path().join("dangling")).unwrap();
+        for (name, said) in [("", "is a directory"), ("dangling", "is a link to nothing")] {
+            assert!(written(&directory.path().join(name)).unwrap_err().contains(said));
+        }
+    }
+
+    #[test]
+    fn a_file_that_may_not_be_written_is_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+        assert!(written(&path).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+    }
+
+    fn rustix_fifo(path: &Path) {
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    }
+}

@@ -1,0 +1,204 @@
+//! What `-o` and `[export] dir` may replace: exports as they were written, and nothing else.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::commands::{Ended, ONE_SLOT, REPORT_X, Site, assert_done, study, wait_until};
+
+/// A script that saves a checkpoint before it reports.
+const SAVES: &str = "mkdir -p $HPSEARCH_CHECKPOINT_DIR/one; echo weights > $HPSEARCH_CHECKPOINT_DIR/one/model\n\
+                     echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/one\\\",\\\"step\\\":1}\"\n";
+
+const CHECKPOINT: &str = "runs/files/s/trial-0/checkpoints/one";
+
+/// A study of one trial, with these lines before its script reports.
+fn site(tables: &str, script: &str) -> Site {
+    Site::new(&study("trials = 1", &format!("{ONE_SLOT}{tables}")), &format!("{SAVES}{script}\n{REPORT_X}"))
+}
+
+fn finished() -> Site {
+    let site = site("", "");
+    assert_done(&site.run_study());
+    site
+}
+
+/// All files below a directory with what they hold; links by where they lead.
+fn contents(directory: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    let mut waiting = vec![directory.to_owned()];
+    while let Some(next) = waiting.pop() {
+        for entry in fs::read_dir(next).unwrap().flatten() {
+            let path = entry.path();
+            match fs::read_link(&path) {
+                Ok(link) => all.push((path.display().to_string(), link.display().to_string().into_bytes())),
+                Err(_) if path.is_dir() => waiting.push(path),
+                // What SQLite does with its own files on opening is not ours.
+                Err(_) if path.to_string_lossy().contains("hpsearch.db-") => {}
+                Err(_) => all.push((path.display().to_string(), fs::read(&path).unwrap())),
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+fn assert_refused(ended: &Ended, words: &[&str]) {
+    assert_eq!(ended.code, 2, "{}\n{}", ended.out, ended.err);
+    words.iter().for_each(|word| assert!(ended.err.contains(word), "`{word}` in {}", ended.err));
+}
+
+#[test]
+fn an_export_into_the_project_destroys_nothing() {
+    let site = finished();
+    site.write("best.toml", &site.run(&["best", "s"]).out);
+    site.write("README.md", "mine");
+    site.write("metrics.json", "{}");
+    fs::create_dir(site.path("results")).unwrap();
+    fs::copy(site.path("best.toml"), site.path("results/best.toml")).unwrap();
+    site.write("results/notes.md", "mine");
+    symlink(".", site.path("link")).unwrap();
+    let before = contents(&site.path(""));
+    let (project, trial) = (site.path("").display().to_string(), format!("{CHECKPOINT}/model"));
+    for target in [
+        ".",
+        "..",
+        &project,
+        "runs/..",
+        "link",
+        "link/runs",
+        "runs",
+        "runs/files",
+        "runs/files/s",
+        "runs/files/s/trial-0/best",
+        &trial,
+        "/",
+        "results",
+        "study.toml",
+    ] {
+        let ended = site.run(&["export", "s", "-o", target]);
+        assert_refused(&ended, &["cannot export to"]);
+        assert_eq!(contents(&site.path("")), before, "{target}");
+    }
+    assert_refused(&site.run(&["export", "s", "-o", "results"]), &["`best.toml`, `notes.md`", "choose another directory"]);
+    assert_refused(&site.run(&["export", "study.toml", "-o", "runs"]), &["the store", "hpsearch.db"]);
+}
+
+#[test]
+fn a_second_export_replaces_the_first_until_somebody_changes_it() {
+    let site = finished();
+    for _ in 0..2 {
+        assert_done(&site.run(&["export", "s", "-o", "out/model"]));
+        assert_eq!(site.read("out/model/model"), "weights\n");
+    }
+    assert_eq!(fs::read_dir(site.path("out")).unwrap().count(), 1);
+    site.write("out/model/README.md", "my own model card");
+    assert_refused(&site.run(&["export", "s", "-o", "out/model"]), &["`README.md` changed since the export"]);
+    assert_eq!(site.read("out/model/README.md"), "my own model card");
+    assert_done(&site.run(&["export", "s", "-o", "out/other"]));
+    site.write("out/other/notes.md", "mine");
+    assert_refused(&site.run(&["export", "s", "-o", "out/other"]), &["`notes.md`, which no export wrote"]);
+    assert_eq!(site.read("out/other/notes.md"), "mine");
+}
+
+#[test]
+fn a_directory_of_the_study_file_that_cannot_be_exported_to_is_told_before_the_first_trial() {
+    for (dir, words) in
+        [(".", "the study file"), ("runs", "the store"), ("mine", "`notes.md`"), ("runs/files/s/x", "trials' files"), ("trial.sh/x", "no directory")]
+    {
+        let site = site(&format!("[export]\ndir = \"{dir}\"\non_finish = true\n"), "touch ran");
+        fs::create_dir(site.path("mine")).unwrap();
+        site.write("mine/best.toml", "mine");
+        site.write("mine/notes.md", "mine");
+        assert_refused(&site.run(&["check", "study.toml"]), &[words, "`[export] dir`"]);
+        assert_refused(&site.run_study(), &[words, "`[export] dir`"]);
+        assert!(!site.path("ran").exists() && site.trials().is_empty(), "{dir}");
+        assert_eq!((site.read("mine/notes.md"), site.read("mine/best.toml")), ("mine".into(), "mine".into()));
+    }
+}
+
+#[test]
+fn an_export_at_the_end_goes_beside_what_was_put_there_meanwhile() {
+    let site = site("[export]\ndir = \"model\"\non_finish = true\n", "mkdir -p model; echo mine > model/notes.md");
+    assert_done(&site.run(&["check", "study.toml"]));
+    let ended = site.run_study();
+    assert_done(&ended);
+    assert_eq!((site.read("model/notes.md"), site.read("model-2/model")), ("mine\n".into(), "weights\n".into()));
+    for words in ["exported trial 0", "model-2", "cannot export to", "`notes.md`"] {
+        assert!(ended.err.contains(words), "`{words}` in {}", ended.err);
+    }
+}
+
+#[test]
+fn a_study_that_ends_again_replaces_its_export() {
+    let site = site("[export]\ndir = \"model\"\non_finish = true\n", "");
+    assert_done(&site.run_study());
+    assert_done(&site.run_study());
+    assert!(site.path("model/.hpsearch-export.json").is_file() && !site.path("model-2").exists());
+}
+
+#[test]
+fn a_draft_of_a_killed_export_is_gone_after_the_next() {
+    let site = finished();
+    let large = fs::File::create(site.path(&format!("{CHECKPOINT}/large"))).unwrap();
+    large.set_len(1 << 40).unwrap();
+    let draft = |site: &Site| {
+        let names = fs::read_dir(site.path("")).unwrap().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.into_iter().find(|name| name.starts_with(".model.draft-"))
+    };
+    let mut running = site.start(&["export", "s", "-o", "model"]);
+    wait_until("a copy is begun", || draft(&site).is_some_and(|draft| site.path(&draft).join("large").exists()));
+    // While its writer lives, another export leaves it alone.
+    fs::remove_file(site.path(&format!("{CHECKPOINT}/large"))).unwrap();
+    assert_done(&site.run(&["export", "s", "-o", "model"]));
+    assert!(draft(&site).is_some() && !running.has_ended());
+    running.signal(Signal::KILL);
+    running.end();
+    assert!(draft(&site).is_some());
+    assert_done(&site.run(&["export", "s", "-o", "model"]));
+    assert_eq!((draft(&site), site.read("model/model")), (None, "weights\n".into()));
+}
+
+#[test]
+fn a_fifo_in_a_checkpoint_is_told_of_and_does_not_hang() {
+    let site = finished();
+    rustix::fs::mknodat(rustix::fs::CWD, site.path(&format!("{CHECKPOINT}/pipe")), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    symlink("/dev/zero", site.path(&format!("{CHECKPOINT}/zero"))).unwrap();
+    symlink(".", site.path(&format!("{CHECKPOINT}/self"))).unwrap();
+    site.write(&format!("{CHECKPOINT}/README.md"), "the checkpoint's own");
+    let ended = site.run(&["export", "s", "-o", "model"]);
+    assert_done(&ended);
+    for words in ["`pipe` is a FIFO", "`zero` is a device", "`self` is a link to a directory that holds it", "`README.md` is `checkpoint-README.md`"]
+    {
+        assert!(ended.err.contains(words), "`{words}` in {}", ended.err);
+    }
+    assert_eq!(site.read("model/checkpoint-README.md"), "the checkpoint's own");
+    assert!(site.read("model/README.md").starts_with("# s: trial 0"));
+}
+
+#[test]
+fn a_table_is_never_written_over_the_store_or_the_study_file() {
+    let site = finished();
+    symlink("runs/hpsearch.db", site.path("link.csv")).unwrap();
+    let store = fs::read(site.path("runs/hpsearch.db")).unwrap();
+    for output in ["runs/hpsearch.db", "link.csv", "study.toml"] {
+        assert_refused(&site.run(&["export-data", "study.toml", "-o", output]), &["would be overwritten", "give another file"]);
+    }
+    assert_eq!(fs::read(site.path("runs/hpsearch.db")).unwrap(), store);
+    assert_eq!(site.trials().len(), 1);
+}
+
+#[test]
+fn labels_are_never_written_over_the_texts_or_the_model() {
+    let site = site("", "");
+    fs::create_dir(site.path("model")).unwrap();
+    site.write("model/model.safetensors", "weights");
+    site.write("a.csv", "text\none\n");
+    fs::hard_link(site.path("a.csv"), site.path("b.csv")).unwrap();
+    for output in ["a.csv", "./a.csv", "b.csv", "model/model.safetensors"] {
+        assert_refused(&site.run(&["predict", "model", "--file", "a.csv", "-o", output]), &["would be overwritten"]);
+    }
+    assert_eq!((site.read("a.csv"), site.read("model/model.safetensors")), ("text\none\n".into(), "weights".into()));
+}
