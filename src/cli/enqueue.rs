@@ -14,6 +14,7 @@ use crate::event::Request;
 use crate::params::{Params, Value};
 use crate::reporters::wording::one_line;
 use crate::space::{PointError, Space};
+use crate::storage::sqlite;
 use crate::storage::{StorageReader, StudySummary};
 use crate::trial::TrialNumber;
 
@@ -103,7 +104,8 @@ fn in_file(file: &Path) -> Result<Params, Failure> {
     let unusable = |why: String| {
         Failure::usage(format!("`{}` cannot be used: {why}", shown(file))).help("it is a TOML file of parameters, like `hpsearch best > best.toml`")
     };
-    let text = std::fs::read_to_string(file).map_err(|error| unusable(error.to_string()))?;
+    let bytes = sqlite::read_file(file).map_err(|error| unusable(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|error| unusable(error.to_string()))?;
     let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| unusable(error.message().to_owned()))?;
     if let Some(toml::Value::Table(params)) = table.remove("params") {
         table = params;

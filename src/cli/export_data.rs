@@ -17,7 +17,7 @@ use crate::metric::{Metrics, Number};
 use crate::params::Params;
 use crate::query::{Filter, SortKey, TrialQuery};
 use crate::reporters::wording::count;
-use crate::storage::sqlite::SqliteReader;
+use crate::storage::sqlite::{self, SqliteReader};
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::trial::{Origin, Trial, TrialNumber, TrialState};
 
@@ -145,6 +145,11 @@ fn form_of(path: &Path) -> Option<Format> {
 /// Writes a file beside its place and renames it there when it is complete: nobody sees half of it, and a failure leaves
 /// what was there.
 fn whole_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<u64, Failure>) -> Result<u64, Failure> {
+    if sqlite::is_open_here(path) {
+        return Err(
+            Failure::usage(format!("`{}` belongs to the store, which is not written over", path.display())).help("name another file with `-o FILE`")
+        );
+    }
     let name = path
         .file_name()
         .ok_or_else(|| Failure::usage(format!("`{}` is no name of a file", path.display())).help("name the file itself: `-o trials.csv`"))?;

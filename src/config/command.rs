@@ -10,7 +10,7 @@ use super::section::Section;
 use super::space::Searched;
 use super::suggestion::{nearest, quoted};
 use super::syntax::{Node, Table};
-use crate::study::Program;
+use crate::study::{EnvironmentValue, Program};
 
 /// What a placeholder may have been meant for that is in the environment instead.
 const VARIABLES: &[(&str, &str)] = &[
@@ -62,7 +62,7 @@ fn directory(node: &Node, base: &Path, problems: &mut Vec<Diagnostic>) -> std::p
     path
 }
 
-fn environment(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> BTreeMap<String, String> {
+fn environment(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> BTreeMap<String, EnvironmentValue> {
     let mut env = BTreeMap::new();
     for entry in section.node("env").and_then(Node::table).into_iter().flat_map(|table| &table.entries) {
         if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
@@ -73,7 +73,7 @@ fn environment(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> BTreeMa
         } else if entry.key.starts_with("HPSEARCH_") {
             problems.push(Diagnostic::error(entry.place, format!("`{}` is set by hpsearch for each trial", entry.key)).help("choose another name"));
         }
-        env.insert(entry.key.clone(), entry.value.text().unwrap_or_default().to_owned());
+        env.insert(entry.key.clone(), EnvironmentValue::new(entry.value.text().unwrap_or_default()));
     }
     env
 }

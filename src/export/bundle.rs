@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::card::card;
 use super::{ExportError, Exported, custom_code};
+use crate::storage::sqlite;
 
 /// What tells an export from any other directory.
 const MARK: &str = "best.toml";
@@ -90,7 +91,7 @@ impl Copying<'_> {
             return Ok(());
         }
         let damaged = |why: String| ExportError::Damaged { path: checkpoint.to_owned(), why };
-        let digests: Option<BTreeMap<String, String>> = match fs::read(checkpoint.join("digests.json")) {
+        let digests: Option<BTreeMap<String, String>> = match sqlite::read_file(&checkpoint.join("digests.json")) {
             Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(|error| damaged(format!("digests.json: {error}")))?),
             Err(_) => None,
         };
@@ -120,7 +121,7 @@ impl Copying<'_> {
 
     /// Reads a file, and writes it to `copy` if there is one; the digest of what was read.
     fn file(&mut self, path: &Path, copy: Option<&Path>) -> Result<blake3::Hash, ExportError> {
-        let mut from = File::open(path).map_err(ExportError::io("read", path))?;
+        let mut from = sqlite::open_file(path).map_err(ExportError::io("read", path))?;
         let mut to = match copy {
             Some(copy) => Some((copy, File::create(copy).map_err(ExportError::io("write", copy))?)),
             None => None,
