@@ -44,6 +44,7 @@ mod retention;
 mod search_quality;
 #[cfg(feature = "train")]
 mod starved;
+mod store_safety;
 mod storms;
 mod terminal;
 #[cfg(feature = "train")]
