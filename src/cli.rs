@@ -12,6 +12,7 @@ mod diff;
 mod doctor;
 mod du;
 mod enqueue;
+mod environment;
 mod events;
 mod exit;
 mod explain;
@@ -63,6 +64,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
@@ -107,7 +109,7 @@ pub struct CommandLine {
 #[derive(Clone, Debug, Args)]
 pub struct Common {
     /// The store: one file that holds all studies
-    #[arg(long, global = true, value_name = "PATH", env = "HPSEARCH_STORE", hide_env_values = true, default_value = DEFAULT_STORE, help_heading = "Global options")]
+    #[arg(long, global = true, value_name = "PATH", env = "HPSEARCH_STORE", hide_env_values = true, default_value = DEFAULT_STORE, value_parser = OsStringValueParser::new().map(PathBuf::from), help_heading = "Global options")]
     pub store: PathBuf,
     /// Print results and errors only
     #[arg(short, long, global = true, help_heading = "Global options")]
@@ -236,10 +238,19 @@ pub fn main() -> ExitCode {
         return code;
     }
     completions::answer(CommandLine::command);
-    let command_line = match CommandLine::try_parse() {
+    let mut command_line = match CommandLine::try_parse() {
         Ok(command_line) => command_line,
         Err(error) => return refuse(&error),
     };
+    if command_line.common.store.as_os_str().is_empty() {
+        // An empty variable is none; an empty option is a mistake, as of a script whose own variable is empty.
+        if std::env::args_os().any(|word| word == "--store" || word == "--store=") {
+            let failure = Failure::usage("`--store` names no file").help("write `--store PATH`, or leave it out");
+            let _ = write!(io::stderr(), "{failure}");
+            return ExitCode::from(failure.exit().code());
+        }
+        command_line.common.store = DEFAULT_STORE.into();
+    }
     let mut console = Console::new(&command_line.common);
     if prints_long(&command_line.verb) {
         console.page();

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Everything about a runner that results may depend on. The environment is not among it, for it holds secrets.
+/// Everything about a runner that results may depend on. The environment is not among it, for it holds secrets; of the
+/// variables that the study file sets there are the names, and digests by which a change is noticed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lineage {
@@ -18,6 +19,19 @@ pub struct Lineage {
     pub machine: Machine,
     /// Files that trials read, by what they are: program, data, tokenizer.
     pub files: Vec<SourceFile>,
+    /// The variables of `[command] env`, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<Variable>,
+}
+
+/// A variable of `[command] env`, whose value is written nowhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// BLAKE3 of the store's salt, the name and the value, hexadecimal: comparable within one store.
+    pub digest: String,
 }
 
 /// What git says about the code.
@@ -122,6 +136,10 @@ impl Lineage {
             ("hpsearch".to_owned(), self.hpsearch.in_words(false)),
         ];
         facts.extend(self.machine.facts());
+        if !self.environment.is_empty() {
+            let variables: Vec<String> = self.environment.iter().map(|variable| format!("{} {}", variable.name, short(&variable.digest))).collect();
+            facts.push(("environment".to_owned(), variables.join(", ")));
+        }
         facts.extend(self.files.iter().map(|file| (file.role.clone(), file.in_words(false))));
         facts
     }
@@ -145,6 +163,71 @@ impl Lineage {
             Code::Commit { changes, .. } => changes.as_ref(),
             Code::Unknown(_) => None,
         }
+    }
+}
+
+/// What stands where a value stood.
+const MASK: &str = "...";
+
+/// Shorter values are no secrets, and stand in every text.
+const SHORTEST: usize = 8;
+
+/// The values of `[command] env`, to be kept out of texts that are stored.
+#[derive(Clone, Debug, Default)]
+pub struct Masked<'a> {
+    variables: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Masked<'a> {
+    /// Masks these variables, by name and value.
+    pub fn new(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut variables: Vec<_> = variables.into_iter().collect();
+        // One value may be the beginning of another.
+        variables.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+        Masked { variables }
+    }
+
+    /// The text without the values, and without what a line sets one of the variables to: an earlier value may stand there.
+    pub fn text(&self, text: &str) -> String {
+        let lines = text.split_inclusive('\n').map(|line| match self.variables.iter().filter_map(|(name, _)| after_name(line, name)).min() {
+            Some(end) => format!("{}{MASK}{}", &line[..end], if line.ends_with('\n') { "\n" } else { "" }),
+            None => line.to_owned(),
+        });
+        let mut text: String = lines.collect();
+        for (_, value) in self.variables.iter().filter(|(_, value)| value.len() >= SHORTEST) {
+            text = text.replace(value, MASK);
+        }
+        text
+    }
+}
+
+/// Where the value begins that a line sets the variable to: `NAME = `, `"NAME": `, `export NAME=`.
+fn after_name(line: &str, name: &str) -> Option<usize> {
+    if name.is_empty() {
+        return None;
+    }
+    line.match_indices(name).find_map(|(at, _)| {
+        let is_part = |char: char| char.is_alphanumeric() || char == '_';
+        let rest = &line[at + name.len()..];
+        let sign = rest.trim_start_matches(['"', '\'', ' ', '\t']);
+        let is_whole = !line[..at].ends_with(is_part) && !rest.starts_with(is_part);
+        (is_whole && sign.starts_with(['=', ':'])).then(|| line.len() - sign.len() + 1)
+    })
+}
+
+/// The words of a command line, without the values that `--set` gives to variables of the environment.
+pub fn masked_command(words: &[String]) -> Vec<String> {
+    words.iter().map(|word| masked_override(word)).collect()
+}
+
+/// An override of `--set` (`command.env.NAME=VALUE`, perhaps with `--set=` before it) without the value of a variable.
+pub fn masked_override(word: &str) -> String {
+    let start = if word.starts_with("--set=") { "--set=".len() } else { 0 };
+    let key: String = word[start..].chars().filter(|char| !matches!(char, '"' | '\'' | ' ' | '\t')).collect();
+    let is_environment = key.starts_with("command.env.") || key.starts_with("command.env=") || (key.starts_with("command=") && key.contains("env"));
+    match word[start..].find('=').filter(|_| is_environment) {
+        Some(sign) => format!("{}{MASK}", &word[..=start + sign]),
+        None => word.to_owned(),
     }
 }
 
@@ -207,5 +290,27 @@ impl SourceFile {
     fn in_words(&self, brief: bool) -> String {
         let digest = self.digest.as_ref().map_or("not read", |digest| digest_in_words(digest, brief));
         format!("{}, {} bytes, {digest}", self.path, self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_and_what_a_line_sets_a_variable_to_are_masked_and_nothing_else() {
+        let masked = Masked::new([("API_KEY", "sk-0123456789"), ("MODE", "fast")]);
+        let text = "-env = { API_KEY = \"an older one\" }\n+env = { MODE = 'x' }\n API_KEY_FILE = a\nsend(\"sk-0123456789\")\nfast\n\"API_KEY\": 1";
+        let expected = "-env = { API_KEY =...\n+env = { MODE =...\n API_KEY_FILE = a\nsend(\"...\")\nfast\n\"API_KEY\":...";
+        assert_eq!(masked.text(text), expected);
+        assert_eq!(Masked::default().text(text), text);
+    }
+
+    #[test]
+    fn overrides_of_the_environment_lose_their_values() {
+        let words = ["run", "--set", "command.env.A=b", "--set=command.env.A=b", "\"command\".'env'.A = b", "command={env={A=1}}", "budget.trials=3"];
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        let masked = ["run", "--set", "command.env.A=...", "--set=command.env.A=...", "\"command\".'env'.A =...", "command=...", "budget.trials=3"];
+        assert_eq!(masked_command(&words), masked);
     }
 }

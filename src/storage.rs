@@ -391,6 +391,19 @@ pub enum StorageError {
         /// What became of it.
         what: &'static str,
     },
+    /// A file beside the store, its log or the index of that, is not the one that was opened.
+    #[error(
+        "`{path}` {what} while the store was in use, and nothing more is written: {rescue}. Leave the `-wal` and `-shm` files of a store \
+         alone while it is in use, and run the same command again"
+    )]
+    Exchanged {
+        /// That file.
+        path: String,
+        /// What became of it.
+        what: &'static str,
+        /// What became of what was in it.
+        rescue: sqlite::Rescue,
+    },
     /// The process that runs the study is stopped.
     #[error(
         "study `{study}` is being run by process {} on {}, and that process is stopped (by SIGSTOP or Ctrl-Z): `kill -CONT {}` lets it go on; \

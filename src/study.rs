@@ -278,6 +278,47 @@ pub struct Earlier {
     pub rank: f64,
 }
 
+/// The value of a variable of `[command] env`, which may be a secret: whoever read the study file has it, and it is written
+/// nowhere. So a specification that was stored has the names only, and two that differ in values are equal.
+#[derive(Clone, Default)]
+pub struct EnvironmentValue(Option<String>);
+
+impl EnvironmentValue {
+    /// A value of the study file.
+    pub fn new(text: impl Into<String>) -> Self {
+        EnvironmentValue(Some(text.into()))
+    }
+
+    /// The value; `None` of a specification that was stored.
+    pub fn get(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+}
+
+impl std::fmt::Debug for EnvironmentValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("...")
+    }
+}
+
+impl PartialEq for EnvironmentValue {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Serialize for EnvironmentValue {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_none()
+    }
+}
+
+impl<'de> Deserialize<'de> for EnvironmentValue {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| EnvironmentValue::default())
+    }
+}
+
 /// What a trial runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -296,7 +337,7 @@ pub enum Program {
         /// Working directory; absolute.
         cwd: PathBuf,
         /// Variables added to the environment.
-        env: BTreeMap<String, String>,
+        env: BTreeMap<String, EnvironmentValue>,
     },
     /// A Rust closure of the program that links the library.
     Inline,
@@ -546,5 +587,26 @@ impl StudySpec {
     /// The study's direction.
     pub fn direction(&self) -> Direction {
         self.objective().direction
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_the_environment_is_neither_written_nor_compared() {
+        let of = |value: &str| Program::Command {
+            run: vec!["train".to_owned()],
+            cwd: "/".into(),
+            env: BTreeMap::from([("KEY".to_owned(), EnvironmentValue::new(value))]),
+        };
+        let stored = serde_json::to_string(&of("secret")).unwrap();
+        assert_eq!(stored, r#"{"command":{"run":["train"],"cwd":"/","env":{"KEY":null}}}"#);
+        assert!(!format!("{:?}", of("secret")).contains("secret"));
+        assert_eq!(of("secret"), of("other"));
+        let read: Program = serde_json::from_str(&stored.replace("null", "\"of an older version\"")).unwrap();
+        let Program::Command { env, .. } = read else { panic!() };
+        assert_eq!(env["KEY"].get(), None);
     }
 }

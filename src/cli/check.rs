@@ -124,7 +124,7 @@ pub fn missing_program(spec: &StudySpec) -> Option<String> {
         }
         return warning(&format!("in {}", cwd.display()), "check `run` and `cwd` in [command]");
     }
-    let search = env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"))?;
+    let search = env.get("PATH").and_then(|path| path.get()).map(OsString::from).or_else(|| std::env::var_os("PATH"))?;
     if std::env::split_paths(&search).any(|directory| runs(&cwd.join(directory).join(program))) {
         return None;
     }

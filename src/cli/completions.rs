@@ -116,6 +116,6 @@ fn store() -> PathBuf {
     let words: Vec<_> = env::args_os().collect();
     let given = words.iter().position(|word| word == "--store").and_then(|at| words.get(at + 1)).cloned();
     let joined = words.iter().find_map(|word| word.to_str()?.strip_prefix("--store=").map(Into::into));
-    let path = given.or(joined).or_else(|| env::var_os("HPSEARCH_STORE"));
+    let path = given.or(joined).or_else(|| env::var_os("HPSEARCH_STORE")).filter(|path| !path.is_empty());
     path.map_or_else(|| Path::new(super::DEFAULT_STORE).to_owned(), PathBuf::from)
 }

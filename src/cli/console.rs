@@ -13,7 +13,7 @@ use crate::reporters::table::{Column, Room, write_table};
 use crate::reporters::wording::{HolderLife, count, width};
 use crate::runner::{Liveness, liveness};
 use crate::storage::HeldLease;
-use crate::storage::sqlite::{SqliteReader, SqliteStore};
+use crate::storage::sqlite::{Migrated, SqliteReader, SqliteStore};
 use crate::tui::{Look, Palette};
 
 /// How much is said on standard error.
@@ -94,7 +94,9 @@ impl Console {
 
     /// The store for reading.
     pub fn reader(&self) -> Result<SqliteReader, Failure> {
-        Ok(SqliteReader::open(&self.store)?)
+        let reader = SqliteReader::open(&self.store)?;
+        self.tell_migration(&reader);
+        Ok(reader)
     }
 
     /// The store for writing. It must exist: only `run` makes one.
@@ -103,8 +105,21 @@ impl Console {
         Ok(SqliteStore::open(&self.store)?)
     }
 
+    /// Says that an older store was brought up to date, where its copy is, and what that still holds.
+    pub fn tell_migration(&self, reader: &SqliteReader) {
+        let Some(Migrated { from, copy, held_values }) = reader.migrated() else { return };
+        let copy = copy.display();
+        self.say(&format!("the store had schema version {from} and was brought up to date; `{copy}` is a copy of it as it was"));
+        if *held_values {
+            self.say(&format!(
+                "the values of `[command] env`, which that version stored, were erased from the store; `{copy}` still holds them: remove it once \
+                 the store is in order"
+            ));
+        }
+    }
+
     /// Says something to the person, on standard error, where a terminal's lines are not broken in words; nothing with `-q`.
-    pub fn say(&mut self, text: &str) {
+    pub fn say(&self, text: &str) {
         if self.talk == Talk::Quiet {
             return;
         }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::OutputForm;
 use super::best::value_step;
 use super::console::{Console, shown};
+use super::environment;
 use super::exit::{Exit, Failure};
 use super::lineage::{self, MadeJson};
 use super::logs::unknown_trial;
@@ -307,7 +308,8 @@ fn file_against_study(file: &Path, named: Option<&String>, arguments: &DiffArgum
     };
     // The file does not know of `hpsearch extend`.
     spec.budget.extend(study.extension);
-    let changes = config::difference(&study.spec, &spec);
+    let mut changes = config::difference(&study.spec, &spec);
+    changes.extend(environment::changes(&reader, study.id, &spec)?);
     let needed = changes.iter().map(|change| change.class).max();
     if arguments.json {
         let changes = changes.into_iter().map(|change| ChangeJson {

@@ -80,7 +80,10 @@ pub fn target(
     let mut needed: Vec<(Needed, PathBuf)> = console.store_files().map(|path| (Needed::Store, path)).into();
     needed.extend(file.map(|file| (Needed::StudyFile, file.to_owned())));
     needed.push((Needed::CurrentDirectory, std::env::current_dir()?));
-    let trials = directory_of(&paths::trial_directory(spec, &store, TrialNumber(0)));
+    let trials = match known {
+        Some((reader, study)) => reader.summary(study)?.files(&store).directory(),
+        None => paths::StudyFiles::of(spec, None, &store).directory(),
+    };
     needed.extend([trials, paths::data_cache(spec, &store)].map(|path| (Needed::TrialFiles, path)));
     needed.extend(with_trials(&files).map(|path| (Needed::TrialFiles, path)));
     needed.push((Needed::Files, files));

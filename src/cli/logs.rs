@@ -12,6 +12,7 @@ use super::exit::{Exit, Failure};
 use super::named_study;
 use super::trial_words;
 use crate::reporters::wording::count;
+use crate::storage::sqlite;
 use crate::storage::{StorageReader, StudyId, StudySummary};
 use crate::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
@@ -89,7 +90,7 @@ pub fn logs(arguments: &LogsArguments, console: &mut Console) -> Result<Exit, Fa
     let trial = reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number))?;
     let attempt = attempt(arguments.attempt, &trial)?;
     let path = study.files(&console.store).log(number, attempt);
-    let mut log = File::open(&path).map_err(|error| {
+    let mut log = sqlite::open_file(&path).map_err(|error| {
         let failure = Failure::new(Exit::Usage, format!("trial {number} has no log of attempt {attempt}: `{}`: {error}", shown(&path)));
         failure.help("built-in and commanded trials write one; the files may have been moved or removed")
     })?;

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::exit::Failure;
 use crate::config;
 use crate::reporters::wording::one_line;
+use crate::storage::sqlite;
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::StudySpec;
 
@@ -15,6 +16,9 @@ pub fn find(reader: &dyn StorageReader, named: Option<&str>) -> Result<StudySumm
     };
     let file = Path::new(named);
     if file.extension().is_some_and(|extension| extension == "toml") {
+        if sqlite::is_open_here(file) {
+            return Err(Failure::usage(format!("`{named}` is the store, and no study file")).help("name a study, or the file it is run from"));
+        }
         return of_file(reader, file, &config::load(file, &[])?);
     }
     match reader.study(named)? {

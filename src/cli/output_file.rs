@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::exit::Failure;
+use crate::storage::sqlite::is_open_here;
 
 /// Refuses an output that is one of the files read, by whatever path or link.
 pub fn refuse_inputs(output: &Path, inputs: impl IntoIterator<Item = PathBuf>) -> Result<(), Failure> {
@@ -26,6 +27,9 @@ pub fn whole_file<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<T
         let failure = Failure::usage(format!("`{}` cannot be written: {error}", path.display()));
         failure.help("name a file in a directory that is there and that you may write to, with `-o FILE`")
     };
+    if is_open_here(path) {
+        return Err(refused("belongs to the store, which is not written over"));
+    }
     let existing = fs::metadata(path).ok();
     if existing.as_ref().is_some_and(Metadata::is_dir) {
         return Err(refused("is a directory"));

@@ -1,5 +1,6 @@
 //! `hpsearch predict`: labels and scores of texts from an exported model.
 
+use std::fs;
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 

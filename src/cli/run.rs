@@ -15,12 +15,13 @@ use super::export::{check_target, export_trial, target, test_winner};
 use super::request::post;
 use super::waiting::Waiting;
 use super::winner;
-use super::{DEFAULT_STORE, starter, warm_start};
+use super::{DEFAULT_STORE, environment, starter, warm_start};
 use crate::config::{self, ChangeClass, Look};
 use crate::device::Slot;
 use crate::engine::{Input, Outcome};
 use crate::event::Request;
 use crate::export::Otherwise;
+use crate::lineage::masked_override;
 use crate::reporters::wording::{count, extension, number, one_line};
 use crate::reporters::{Reporter, reporter};
 use crate::runner::ownership::{self, Unreachable};
@@ -109,6 +110,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     remarks(&places).iter().for_each(|remark| console.say(remark));
     let path = std::path::absolute(&console.store)?;
     let mut store = SqliteStore::open(&path)?;
+    console.tell_migration(store.reader());
     let known = store.study(&spec.name)?;
     if let Some(known) = &known {
         // The file does not know of `hpsearch extend`.
@@ -120,8 +122,8 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         if let Some((moved, _)) = &rebased {
             console.say(&format!("the project was moved from {} to {}", shown(&moved.from), shown(&moved.to)));
         }
-        let before = rebased.map_or_else(|| known.spec.clone(), |(_, spec)| spec);
-        if let Some(exit) = refuse_change(&before, &spec, arguments, &file, console)? {
+        let before = StoredStudy { spec: rebased.map_or_else(|| known.spec.clone(), |(_, spec)| spec), ..known.clone() };
+        if let Some(exit) = refuse_change(&store, &before, &spec, arguments, &file, console)? {
             return Ok(exit);
         }
     }
@@ -146,7 +148,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     if arguments.resume && store.summary(study.id)?.paused.is_some() {
         store.request(study.id, runner::now(), &Request::ResumeStudy)?;
     }
-    let found = look_around(&spec, prepared.directory.as_deref());
+    let found = look_around(&spec, prepared.directory.as_deref(), &store.reader().salt()?);
     // Where another process runs the study, that is told, and its trials are not disturbed.
     let places = if store.summary(study.id)?.held.is_none() { working(places, &spec, console)? } else { places };
     let unreachable = if arguments.forget_checkpoints { Unreachable::Forget } else { Unreachable::Refuse };
@@ -207,8 +209,16 @@ fn lines(arguments: &RunArguments, talk: Talk) -> Option<Box<dyn Reporter>> {
 }
 
 /// Shows what changed since the study was stored; the exit code if it may not go on like that.
-fn refuse_change(known: &StudySpec, spec: &StudySpec, arguments: &RunArguments, file: &Path, console: &mut Console) -> Result<Option<Exit>, Failure> {
-    let changes = config::difference(known, spec);
+fn refuse_change(
+    store: &SqliteStore,
+    known: &StoredStudy,
+    spec: &StudySpec,
+    arguments: &RunArguments,
+    file: &Path,
+    console: &mut Console,
+) -> Result<Option<Exit>, Failure> {
+    let mut changes = config::difference(&known.spec, spec);
+    changes.extend(environment::changes(store.reader(), known.id, spec)?);
     if changes.is_empty() {
         return Ok(None);
     }
@@ -233,7 +243,8 @@ fn refuse_change(known: &StudySpec, spec: &StudySpec, arguments: &RunArguments, 
 /// The study in the store, as the file has it now.
 fn settle(store: &mut SqliteStore, known: Option<StoredStudy>, spec: &StudySpec) -> Result<StoredStudy, Failure> {
     match known {
-        Some(known) if known.spec == *spec => Ok(known),
+        // The values of `[command] env` are in the file's specification only.
+        Some(known) if known.spec == *spec => Ok(StoredStudy { spec: spec.clone(), ..known }),
         Some(known) => {
             let lease = runner::take_lease(store, &known)?;
             let updated = store.update_spec(&lease, runner::now(), spec);
@@ -295,7 +306,8 @@ fn on_screen(
                 Err(error) => RunnerEnd::Finished(error.to_string()),
             };
             *ended_there.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
-            Some(outcome)
+            // What is left to be saved of its log is saved when the screen has closed its own connection.
+            Some((outcome, store))
         });
         let inputs = match inputs_rx.recv() {
             Ok(Ok(inputs)) => inputs,
@@ -323,7 +335,7 @@ fn on_screen(
         }
         let outcome = running.join().map_err(|_| Failure::new(Exit::Internal, "the runner panicked").help(AGAIN))?;
         left?;
-        let outcome = outcome.ok_or_else(|| Failure::new(Exit::Internal, "the runner did not start").help(AGAIN))?;
+        let (outcome, _store) = outcome.ok_or_else(|| Failure::new(Exit::Internal, "the runner did not start").help(AGAIN))?;
         Ok((outcome?, signals.received()))
     })
 }
@@ -375,7 +387,7 @@ fn conclude(
             Ok(Exit::FailureLimit)
         }
         Outcome::Interrupted(_) => {
-            let sets: String = arguments.set.iter().map(|set| format!(" --set '{set}'")).collect();
+            let sets: String = arguments.set.iter().map(|set| format!(" --set '{}'", masked_override(set))).collect();
             let fork = arguments.fork.as_ref().map_or(String::new(), |fork| format!(" --fork {fork}"));
             console.say(&format!("nothing is lost; go on with: hpsearch run {file}{sets}{fork}{store}"));
             if summary.paused.is_some() {

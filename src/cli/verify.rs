@@ -10,10 +10,13 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::named_study;
 use super::trial_json::VERSION;
-use crate::engine::verify::{Difference, Verified, VersionChange, verify as decide_again};
+use crate::engine::verify::{Difference, Entry, Verified, VersionChange, hold_tables, verify as decide_again};
 use crate::event::Seq;
 use crate::reporters::wording::{count, one_line};
-use crate::storage::StorageReader;
+use crate::storage::sqlite::SqliteReader;
+use crate::storage::{StorageReader, StudyId};
+use crate::study::StudySpec;
+use crate::view::StudyView;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,6 +68,9 @@ struct DifferenceJson {
     event: i64,
     trial: Option<u64>,
     what: &'static str,
+    table: Option<&'static str>,
+    row: Option<String>,
+    field: Option<String>,
     stored: String,
     now: String,
 }
@@ -73,9 +79,13 @@ struct DifferenceJson {
 pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
     let study = named_study::find(&reader, arguments.study.as_deref())?;
-    let (journal, tables) = moment_of(&reader, study.id)?;
-    let verified = decide_again(&reader.revisions(study.id)?, &journal, &tables)
+    let Moment { revisions, journal, tables, difference } = moment_of(&reader, study.id)?;
+    let mut verified = decide_again(&revisions, &journal, &tables)
         .map_err(|error| Failure::new(Exit::Internal, error).help("verify with the hpsearch that ran the study: `hpsearch show` names it"))?;
+    // What was decided otherwise comes first; then what other tables are read by.
+    if verified.difference.as_ref().is_none_or(|difference| difference.table.is_some()) {
+        verified.difference = difference.or(verified.difference);
+    }
     let exit = if verified.difference.is_some() { Exit::Differs } else { Exit::Done };
     let name = &study.spec.name;
     match OutputForm::from(arguments.json) {
@@ -85,27 +95,39 @@ pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit
     Ok(exit)
 }
 
+/// A study as it is at one moment.
+struct Moment {
+    revisions: Vec<(Seq, StudySpec)>,
+    journal: Vec<Entry>,
+    tables: StudyView,
+    /// Where tables that the view does not show differ from the journal.
+    difference: Option<Difference>,
+}
+
 /// The journal and the tables of one moment, although somebody may be writing.
-fn moment_of(
-    reader: &dyn StorageReader,
-    study: crate::storage::StudyId,
-) -> Result<(Vec<crate::engine::verify::Entry>, crate::view::StudyView), Failure> {
+fn moment_of(reader: &SqliteReader, study: StudyId) -> Result<Moment, Failure> {
     loop {
+        let revisions = reader.revisions(study)?;
         let journal = reader.events_after(study, Seq(0), u64::MAX)?;
         let tables = reader.view(study)?;
+        let difference = hold_tables(reader, study, &reader.objectives(study)?, &revisions, &journal)?;
         let last = journal.last().map_or(Seq(0), |(seq, ..)| *seq);
-        if reader.events_after(study, last, 1)?.is_empty() {
-            return Ok((journal, tables));
+        if reader.events_after(study, last, 1)?.is_empty() && reader.revisions(study)?.len() == revisions.len() {
+            return Ok(Moment { revisions, journal, tables, difference });
         }
     }
 }
 
 fn json(name: &str, verified: Verified) -> Answer<'_> {
     let versions = verified.versions.into_iter().map(|VersionChange { kind, name, stored, here }| VersionJson { kind, name, stored, here });
-    let difference = verified.difference.map(|Difference { seq, trial, what, stored, now }| DifferenceJson {
+    let said = |text: String| (!text.is_empty()).then_some(text);
+    let difference = verified.difference.map(|Difference { seq, trial, what, table, row, field, stored, now }| DifferenceJson {
         event: seq.0,
         trial: trial.map(|trial| trial.0),
         what,
+        table,
+        row: said(row),
+        field: said(field),
         stored,
         now,
     });
@@ -145,18 +167,28 @@ fn print(name: &str, verified: &Verified, console: &mut Console) -> Result<(), F
     let Some(difference) = &verified.difference else {
         return console.hanging(&format!("{name}: "), 2, &format!("{} repeat exactly", what_was_decided(verified)));
     };
-    let Difference { seq, trial, what, stored, now } = difference;
+    let Difference { seq, trial, what, table, stored, now, .. } = difference;
     let about = trial.map(|trial| format!(" of trial {trial}")).unwrap_or_default();
-    let place = match *what {
-        "state" => format!("the tables have the {what}{about} otherwise than the journal, which ends with event {}", seq.0),
-        _ => format!("event {} has the {what}{about} otherwise than it is decided now", seq.0),
+    let (place, title) = match table {
+        Some(table) => (in_table(table, &about, difference), "  journal  "),
+        None => (format!("event {} has the {what}{about} otherwise than it is decided now", seq.0), "  now      "),
     };
     console.hanging(&format!("{name}: "), 2, &place)?;
     console.hanging("  stored   ", 11, &one_line(stored))?;
-    console.hanging("  now      ", 11, &one_line(now))?;
+    console.hanging(title, 11, &one_line(now))?;
     console.hanging("  before   ", 11, &format!("{} repeat exactly", what_was_decided(verified)))?;
     writeln!(console.out, "  `hpsearch events {name} --json` prints the journal")?;
     Ok(())
+}
+
+/// `table "report" has "value" (accuracy at step 1) of trial 3 otherwise than the journal, which ends with event 40`
+fn in_table(table: &str, about: &str, difference: &Difference) -> String {
+    let field = if difference.field.is_empty() { "something".to_owned() } else { format!("`{}`", one_line(&difference.field)) };
+    let row = if difference.row.is_empty() { String::new() } else { format!(" ({})", one_line(&difference.row)) };
+    match difference.seq.0 {
+        0 => format!("table `{table}` has {field}{row}{about} otherwise than the other tables"),
+        seq => format!("table `{table}` has {field}{row}{about} otherwise than the journal, which ends with event {seq}"),
+    }
 }
 
 #[cfg(test)]

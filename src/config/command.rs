@@ -11,7 +11,7 @@ use super::space::Searched;
 use super::suggestion::{nearest, quoted};
 use super::syntax::{Node, Table};
 use crate::params::variable;
-use crate::study::Program;
+use crate::study::{EnvironmentValue, Program};
 
 /// What a placeholder may have been meant for that is in the environment instead.
 const VARIABLES: &[(&str, &str)] = &[
@@ -65,7 +65,7 @@ fn directory(node: &Node, base: &Path, problems: &mut Vec<Diagnostic>) -> std::p
     path
 }
 
-fn environment(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> BTreeMap<String, String> {
+fn environment(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> BTreeMap<String, EnvironmentValue> {
     let mut env = BTreeMap::new();
     for entry in section.node("env").and_then(Node::table).into_iter().flat_map(|table| &table.entries) {
         if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
@@ -79,7 +79,7 @@ fn environment(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> BTreeMa
         if entry.value.text().is_some_and(|value| value.contains('\0')) {
             problems.push(*nul(&format!("command.env.{}", entry.key.escape_debug()), &entry.value));
         }
-        env.insert(entry.key.clone(), entry.value.text().unwrap_or_default().to_owned());
+        env.insert(entry.key.clone(), EnvironmentValue::new(entry.value.text().unwrap_or_default()));
     }
     env
 }

@@ -10,7 +10,7 @@ use super::duration;
 use super::size;
 use super::space::describe;
 use crate::space::{Dimension, Distribution, Scale};
-use crate::study::{PolicySpec, Program, StudySpec};
+use crate::study::{EnvironmentValue, PolicySpec, Program, StudySpec};
 
 /// What a change asks for when a study is run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +34,14 @@ pub struct Change {
     pub new: Option<String>,
     /// What it asks for.
     pub class: ChangeClass,
+}
+
+impl Change {
+    /// Another value of a variable of `[command] env`, which may be a secret: taken, and said by its name.
+    pub fn of_value(name: &str) -> Self {
+        let (path, old, new) = (format!("command.env.{name}"), Some("one value".to_owned()), Some("another".to_owned()));
+        Change { path, old, new, class: ChangeClass::Free }
+    }
 }
 
 impl fmt::Display for Change {
@@ -198,7 +206,18 @@ fn program(changes: &mut Changes, old: &Program, new: &Program) {
         (Program::Command { run, cwd, env }, Program::Command { run: new_run, cwd: new_cwd, env: new_env }) => {
             changes.compare("command.run", ChangeClass::NeedsFork, written(&json(run)), written(&json(new_run)));
             changes.compare("command.cwd", ChangeClass::NeedsFork, Some(cwd.display().to_string()), Some(new_cwd.display().to_string()));
-            changes.tables("command.env", ChangeClass::NeedsFork, &members(&json(env)), &members(&json(new_env)));
+            // Their values are not stored; a changed one is taken.
+            for name in env.keys().chain(new_env.keys()).collect::<BTreeSet<_>>() {
+                let is_set = |env: &BTreeMap<String, EnvironmentValue>| env.contains_key(name).then(|| "set".to_owned());
+                let path = format!("command.env.{name}");
+                changes.compare(&path, ChangeClass::NeedsFork, is_set(env), is_set(new_env));
+                let value = |env: &BTreeMap<String, EnvironmentValue>| env.get(name).and_then(EnvironmentValue::get).map(str::to_owned);
+                if let (Some(old), Some(new)) = (value(env), value(new_env))
+                    && old != new
+                {
+                    changes.0.push(Change::of_value(name));
+                }
+            }
         }
         _ => {}
     }
@@ -232,10 +251,6 @@ fn operation(changes: &mut Changes, old: &StudySpec, new: &StudySpec) {
 
 fn json<T: Serialize + ?Sized>(value: &T) -> Json {
     serde_json::to_value(value).expect("specifications are plain data with string keys")
-}
-
-fn members(value: &Json) -> BTreeMap<String, Json> {
-    value.as_object().map(|object| object.iter().map(|(key, value)| (key.clone(), value.clone())).collect()).unwrap_or_default()
 }
 
 /// As it stands in messages: words without quotes, null as not set.

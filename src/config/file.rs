@@ -5,10 +5,13 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
+use crate::storage::sqlite::open_file;
+
 /// Where a process finds the streams that it was given: `check /dev/stdin`, `check <(make-study)`.
 const STREAMS: [&str; 3] = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
 
-/// Opens a file for reading. What is no regular file is not opened, but for the streams of this process.
+/// Opens a file for reading. What is no regular file is not opened, but for the streams of this process; nor is a store
+/// that this process has open.
 ///
 /// # Errors
 /// The system's, and `InvalidInput` for what is no file.
@@ -17,7 +20,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     let is_stream = STREAMS.iter().any(|stream| path.starts_with(stream));
     let what = match kind {
         // The system says of a directory that it is one when it is read.
-        _ if kind.is_file() || kind.is_dir() || is_stream && (kind.is_fifo() || kind.is_char_device()) => return File::open(path),
+        _ if kind.is_file() || kind.is_dir() || is_stream && (kind.is_fifo() || kind.is_char_device()) => return open_file(path),
         _ if kind.is_fifo() => "a named pipe",
         _ if kind.is_socket() => "a socket",
         _ => "a device",

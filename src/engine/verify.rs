@@ -1,5 +1,9 @@
 //! Decides a stored study again, event by event, and says where the journal first has something else.
 
+mod tables;
+
+pub use tables::hold_tables;
+
 use super::race::{Standing, standing};
 use super::{Engine, EngineError};
 use crate::device::{Device, Slot};
@@ -55,11 +59,18 @@ pub struct Difference {
     pub seq: Seq,
     /// The trial it is about.
     pub trial: Option<TrialNumber>,
-    /// What was decided: `proposal`, `verdict`, `promotion`, `race`, `value`, `rows` or `state`.
+    /// What was decided: `proposal`, `verdict`, `promotion`, `race`, `value` or `rows`; `state`, where a table has something else
+    /// than the journal.
     pub what: &'static str,
-    /// What the journal has.
+    /// That table.
+    pub table: Option<&'static str>,
+    /// Its row, where a trial or study has several.
+    pub row: String,
+    /// Its column.
+    pub field: String,
+    /// What the journal has, or the table.
     pub stored: String,
-    /// What is decided now.
+    /// What is decided now, or what the journal folds to.
     pub now: String,
 }
 
@@ -85,7 +96,7 @@ pub fn verify(revisions: &[(Seq, StudySpec)], journal: &[Entry], tables: &StudyV
         }
     }
     if let (Some(replay), Some((seq, ..))) = (&replay, journal.last()) {
-        verified.difference = tables_differ(&replay.engine.view, tables, *seq);
+        verified.difference = tables::views_differ(&replay.engine.spec.objective().metric, &replay.engine.view, tables, *seq);
     }
     Ok(verified)
 }
@@ -99,16 +110,6 @@ fn note_versions(spec: &StudySpec, found: &mut Vec<VersionChange>) {
             found.push(VersionChange { kind, name: name.clone(), stored: *version, here });
         }
     }
-}
-
-/// The first trial that the tables have otherwise than the journal.
-fn tables_differ(folded: &StudyView, tables: &StudyView, seq: Seq) -> Option<Difference> {
-    let of = |view: &StudyView, index: usize| view.trials.get(index).map_or_else(|| "no such trial".to_owned(), |trial| format!("{trial:?}"));
-    let index = (0..folded.trials.len().max(tables.trials.len())).find(|index| of(folded, *index) != of(tables, *index))?;
-    let (folded, tables) = (of(folded, index), of(tables, index));
-    let same = folded.chars().zip(tables.chars()).take_while(|(one, other)| one == other).count();
-    let excerpt = |text: &str| text.chars().skip(same.saturating_sub(40)).take(90).collect::<String>();
-    Some(Difference { seq, trial: Some(TrialNumber(index as u64)), what: "state", stored: excerpt(&tables), now: excerpt(&folded) })
 }
 
 /// An engine that is fed a journal instead of inputs.
@@ -141,7 +142,10 @@ impl Replay {
 
     fn check(&mut self, entry: &Entry, next: Option<&Entry>, verified: &mut Verified) -> Option<Difference> {
         let (seq, at, event) = entry;
-        let differs = |what, stored: String, now: String| Some(Difference { seq: *seq, trial: event.trial(), what, stored, now });
+        let differs = |what, stored: String, now: String| {
+            let (row, field) = (String::new(), String::new());
+            Some(Difference { seq: *seq, trial: event.trial(), what, table: None, row, field, stored, now })
+        };
         self.engine.now = *at;
         let found = match event {
             Event::TrialCreated { params, origin, .. } => match self.proposal(params, origin) {
@@ -150,11 +154,11 @@ impl Replay {
                     None
                 }
                 Proposal::Asked => None,
-                Proposal::Differs(now) => differs("proposal", format!("{params} ({origin:?})"), now),
+                Proposal::Differs(now) => differs("proposal", proposal_in_words(params, origin), now),
             },
             Event::TrialQueued { trial, until, reason } if self.is_promotion(*trial, reason) => {
                 verified.promotions += 1;
-                let stored = format!("{until:?}: {reason}");
+                let stored = promotion_in_words(*until, reason);
                 match self.promotion(*trial, &stored) {
                     Ok(()) => None,
                     Err(now) => differs("promotion", stored, now),
@@ -163,26 +167,32 @@ impl Replay {
             Event::TrialFinished { trial, state: TrialState::Complete, value, .. } if self.engine.spec.program != Program::Inline => {
                 let reported = self.engine.view.trial(*trial).and_then(|trial| self.engine.view.value_of(trial));
                 verified.values += 1;
-                let same = value.map(f64::to_bits) == reported.map(f64::to_bits);
-                if same { None } else { differs("value", format!("{value:?}"), format!("{reported:?}")) }
+                // NaN is a value, and zero is zero whatever its sign.
+                let same = match (*value, reported) {
+                    (Some(stored), Some(now)) => stored == now || (stored.is_nan() && now.is_nan()),
+                    (stored, now) => stored.is_none() == now.is_none(),
+                };
+                let words = |value: Option<f64>| value.map_or_else(|| "no value".to_owned(), |value| value.to_string());
+                if same { None } else { differs("value", words(*value), words(reported)) }
             }
             // Of stores that did not keep it there is nothing to compare.
             Event::AttemptStarted { trial, rows_at_once: Some(stored), .. } => {
                 let memory = self.engine.view.trial(*trial).and_then(|trial| self.engine.memory_of(trial));
                 let now = memory.map(|memory| memory.rows().train as u64);
-                if now == Some(*stored) { None } else { differs("rows", format!("{stored} rows at once"), format!("{now:?}")) }
+                if now == Some(*stored) { None } else { differs("rows", rows_in_words(Some(*stored)), rows_in_words(now)) }
             }
             Event::RaceBegun { finalists } => {
                 verified.race_steps += 1;
                 let most = usize::try_from(self.engine.spec.race).unwrap_or(usize::MAX);
                 let best: Vec<TrialNumber> = self.engine.view.ranked_configurations().into_iter().take(most).map(|(trial, _)| trial).collect();
-                if best == *finalists { None } else { differs("race", format!("{finalists:?}"), format!("{best:?}")) }
+                if best == *finalists { None } else { differs("race", finalists_in_words(finalists), finalists_in_words(&best)) }
             }
             Event::RaceDropped { .. } | Event::RaceWon { .. } => {
                 verified.race_steps += 1;
                 match standing(&self.engine.view) {
                     Standing::Events(events) if events.contains(event) => None,
-                    now => differs("race", format!("{event:?}"), format!("{now:?}")),
+                    Standing::Events(events) => differs("race", race_in_words(std::slice::from_ref(event)), race_in_words(&events)),
+                    _ => differs("race", race_in_words(std::slice::from_ref(event)), "the race goes on".to_owned()),
                 }
             }
             _ => None,
@@ -237,7 +247,7 @@ impl Replay {
                     (_, Some(of)) => Origin::Repeat(of),
                     (_, None) => Origin::Sampled(drawn.sampler),
                 };
-                if drawn.params == *params && from == *origin { Proposal::Same } else { Proposal::Differs(format!("{} ({from:?})", drawn.params)) }
+                if drawn.params == *params && from == *origin { Proposal::Same } else { Proposal::Differs(proposal_in_words(&drawn.params, &from)) }
             }
         }
     }
@@ -250,7 +260,7 @@ impl Replay {
 
     fn promotion(&self, number: TrialNumber, stored: &str) -> Result<(), String> {
         let words = |promotion: Promotion| match promotion {
-            Promotion::Resume { trial, until, reason } => (trial, format!("{until:?}: {}", reason.0)),
+            Promotion::Resume { trial, until, reason } => (trial, promotion_in_words(until, &reason.0)),
             Promotion::Clone { from, reason, .. } => (from, reason.0),
         };
         let promoted = self.engine.promotion(|pruner, ask, rng| pruner.promote(ask, rng)).map(words);
@@ -277,6 +287,39 @@ enum Proposal {
     /// Not decided here.
     Asked,
     Differs(String),
+}
+
+fn proposal_in_words(params: &Params, origin: &Origin) -> String {
+    let from = match origin {
+        Origin::Sampled(sampler) => format!("by {sampler}"),
+        Origin::Enqueued(index) => format!("[[enqueue]] {index}"),
+        Origin::Asked => "by its user".to_owned(),
+        Origin::Replicate(of) | Origin::Repeat(of) => format!("again, as trial {of}"),
+        Origin::Race { of, round, .. } => format!("as trial {of}, in round {round} of the race"),
+    };
+    format!("{params} ({from})")
+}
+
+fn promotion_in_words(until: Option<u64>, reason: &str) -> String {
+    let end = until.map_or_else(|| "its end".to_owned(), |until| format!("step {until}"));
+    format!("up to {end}: {reason}")
+}
+
+fn rows_in_words(rows: Option<u64>) -> String {
+    rows.map_or_else(|| "as many rows as the study says".to_owned(), |rows| format!("{rows} rows at once"))
+}
+
+fn finalists_in_words(finalists: &[TrialNumber]) -> String {
+    format!("trials {}", finalists.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+}
+
+fn race_in_words(events: &[Event]) -> String {
+    let words = |event: &Event| match event {
+        Event::RaceDropped { trial, reason } => format!("trial {trial} leaves: {reason}"),
+        Event::RaceWon { trial, reason, sample } => format!("trial {trial} wins with a mean of {}: {reason}", sample.mean),
+        other => serde_json::to_string(other).unwrap_or_default(),
+    };
+    if events.is_empty() { "nothing".to_owned() } else { events.iter().map(words).collect::<Vec<_>>().join("; ") }
 }
 
 fn in_words(step: u64, verdict: &Verdict) -> String {

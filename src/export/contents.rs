@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::ExportError;
 use super::marker::{self, Written};
+use crate::storage::sqlite::is_open_here;
 
 /// Files of a checkpoint that serve only to go on training.
 const TRAINING_ONLY: [&str; 4] = ["optimizer.safetensors", "trainer_state.json", DIGESTS, "adapters.safetensors"];
@@ -250,6 +251,9 @@ fn copy_file(path: &Path, copy: Option<&Path>, damaged: &dyn Fn(&str) -> ExportE
     const UNSTABLE: &str = "changed while it was copied: export again when nothing writes to it";
     // What was a file when it was looked at may be a FIFO now, and opening one waits.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    if is_open_here(path) {
+        return Err(damaged("belongs to the store that is in use: export another trial with `--trial N`"));
+    }
     let mut from = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(ExportError::io("read", path))?;
     let metadata = from.metadata().map_err(ExportError::io("read", path))?;
     if !metadata.is_file() {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::marker::{self, MARKER, Marker, State, Written};
 use super::{ExportError, Obstacle};
+use crate::storage::sqlite::is_open_here;
 
 /// Files that every export of a version without markers wrote.
 const ALWAYS: [&str; 3] = ["best.toml", "metrics.json", "README.md"];
@@ -180,6 +181,9 @@ impl Comparison<'_> {
 
 /// Opens what must be a file: no link is followed, and nothing waits for a writer.
 fn open_file(path: &Path) -> io::Result<File> {
+    if is_open_here(path) {
+        return Err(io::ErrorKind::ResourceBusy.into());
+    }
     let flags = rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::NONBLOCK).bits();
     OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)
 }

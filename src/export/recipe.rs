@@ -10,6 +10,7 @@ use crate::arguments::{TaskKind, TrainerArguments};
 use crate::device::Device;
 use crate::metric::Direction;
 use crate::params::Params;
+use crate::storage::sqlite;
 use crate::study::{Milestones, Program, StepClock, StudySpec, ValueRule};
 use crate::trial::Trial;
 
@@ -207,14 +208,14 @@ fn to_json(values: &BTreeMap<String, toml::Value>) -> BTreeMap<String, serde_jso
 fn digests(data: &BTreeMap<String, serde_json::Value>) -> Result<BTreeMap<String, String>, ExportError> {
     let files = ["train", "validation", "test"].into_iter().filter_map(|key| data.get(key)?.as_str());
     let of = |path: &str| {
-        let bytes = std::fs::read(path).map_err(ExportError::io("read", Path::new(path)))?;
+        let bytes = sqlite::read_file(Path::new(path)).map_err(ExportError::io("read", Path::new(path)))?;
         Ok((path.to_owned(), blake3::hash(&bytes).to_hex().to_string()))
     };
     files.map(of).collect()
 }
 
 fn file_digest(path: &Path) -> Option<String> {
-    std::fs::read(path).ok().map(|bytes| blake3::hash(&bytes).to_hex().to_string())
+    sqlite::read_file(path).ok().map(|bytes| blake3::hash(&bytes).to_hex().to_string())
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::removal::Remover;
 use crate::event::{Event, Seq};
 use crate::paths::StudyFiles;
 use crate::query::{Filter, SortKey, TrialQuery};
+use crate::storage::sqlite;
 use crate::storage::{Lease, Storage, StorageError, StoredStudy, StudyId};
 use crate::study::{Program, StepClock};
 use crate::time::Timestamp;
@@ -109,15 +110,15 @@ struct Report {
 
 /// The clock value that a whole checkpoint holds; `None` for one that is not whole, or does not say.
 fn step_of(directory: &Path, clock: StepClock) -> Option<u64> {
-    let digests: BTreeMap<String, String> = serde_json::from_slice(&fs::read(directory.join("digests.json")).ok()?).ok()?;
+    let digests: BTreeMap<String, String> = serde_json::from_slice(&sqlite::read_file(&directory.join("digests.json")).ok()?).ok()?;
     for (name, digest) in &digests {
-        let bytes = fs::read(directory.join(name)).ok()?;
+        let bytes = sqlite::read_file(&directory.join(name)).ok()?;
         if blake3::hash(&bytes).to_hex().as_str() != digest {
             return None;
         }
     }
     digests.contains_key("trainer_state.json").then_some(())?;
-    let state: State = serde_json::from_slice(&fs::read(directory.join("trainer_state.json")).ok()?).ok()?;
+    let state: State = serde_json::from_slice(&sqlite::read_file(&directory.join("trainer_state.json")).ok()?).ok()?;
     let passed = match clock {
         StepClock::Step => Some(state.global_step),
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "passes over the data, a small positive number")]

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +12,7 @@ use super::ownership::{Owner, is_gone, is_ours, owner};
 use crate::event::{Event, Seq};
 use crate::paths::{StudyFiles, component, files_directory};
 use crate::processes;
-use crate::storage::sqlite::studies_at;
+use crate::storage::sqlite::{is_open_here, studies_at};
 use crate::storage::{HeldLease, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::Program;
 use crate::trial::{TrialNumber, TrialState};
@@ -90,21 +89,11 @@ pub struct Others {
 }
 
 impl Others {
-    /// Looks into every file beside the store, whatever its name.
+    /// Looks into every file beside the store, which is open, whatever its name.
     pub fn beside(store: &Path) -> Others {
         let directory = store.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let place = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
-        // A file of our own store that is opened and closed gives up the locks on it.
-        let own: Vec<(u64, u64)> = ["", "-wal", "-shm", "-journal"]
-            .iter()
-            .filter_map(|ending| {
-                let mut name = store.as_os_str().to_owned();
-                name.push(ending);
-                place(Path::new(&name))
-            })
-            .collect();
         let mut others = Others::default();
-        for path in entries(directory).filter(|path| place(path).is_none_or(|there| !own.contains(&there))) {
+        for path in entries(directory).filter(|path| path != store && !is_open_here(path)) {
             match studies_at(&path) {
                 Ok(None) => {}
                 Ok(Some((id, directories))) => {

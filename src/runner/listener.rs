@@ -16,6 +16,7 @@ use super::registration::{Registered, Registrar};
 use crate::engine::Input;
 use crate::event::AttemptEnd;
 use crate::processes;
+use crate::storage::sqlite;
 use crate::study::FailureCause;
 use crate::trial::{AttemptNumber, TrialNumber};
 use crate::wire::{EndWord, LONGEST_LINE, PREFIX, Up};
@@ -342,6 +343,9 @@ impl AttemptLog {
     /// An attempt has one log, and begins it: what is there already was printed by one that the store forgot (its last
     /// moments went with the machine's power, or it was deleted).
     fn open(path: &Path) -> io::Result<Self> {
+        if sqlite::is_open_here(path) {
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, "it belongs to the store that is in use"));
+        }
         let file = File::create(path)?;
         Ok(AttemptLog { file, written: 0 })
     }

@@ -138,13 +138,20 @@ impl ProcessLauncher {
             }
             Program::Command { run, cwd, env } => {
                 let run = run.iter().map(|word| filled(word, &self.spec.space, &assignment.params)).collect();
-                let (cwd, env, device) = (cwd.clone(), env.clone(), assignment.slot.device.clone());
+                let (cwd, device) = (cwd.clone(), assignment.slot.device.clone());
+                let env = env.iter().map(|(name, value)| Ok((name.clone(), value.get().ok_or_else(|| unknown_value(name))?.to_owned())));
+                let env = env.collect::<Result<_, LaunchError>>()?;
                 wire::Job::Command(CommandJob { trial, run, cwd, env, device, until: assignment.until })
             }
             Program::Inline => return Err(LaunchError { why: "this study's objective is a Rust closure: run it from its own program".to_owned() }),
         };
         Ok(Down::Job(Box::new(job)))
     }
+}
+
+/// Values are in the study file and nowhere else.
+fn unknown_value(name: &str) -> LaunchError {
+    LaunchError { why: format!("the value of the variable `{name}` is not stored: run the study from its file") }
 }
 
 impl Launcher for ProcessLauncher {

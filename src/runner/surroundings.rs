@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::lineage::{Build, Changes, Code, GpuKind, Lineage, Machine, SourceFile};
+use crate::lineage::{Build, Changes, Code, GpuKind, Lineage, Machine, Masked, SourceFile, Variable, masked_command};
 use crate::monitor;
 use crate::processes;
 use crate::runner::process::own_program;
+use crate::storage::sqlite;
 use crate::study::{Program, StudySpec};
 
 /// Most bytes that are kept of what was changed since the commit.
@@ -30,22 +31,38 @@ pub struct Found {
     pub changes: Option<String>,
 }
 
-/// Looks around for a run of `spec`. `prepared` is the directory of the data that was prepared for it.
-pub fn look_around(spec: &StudySpec, prepared: Option<&Path>) -> Found {
+/// Looks around for a run of `spec`. `prepared` is the directory of the data that was prepared for it, `salt` the store's.
+pub fn look_around(spec: &StudySpec, prepared: Option<&Path>, salt: &str) -> Found {
     let directory = match &spec.program {
         Program::Command { cwd, .. } => cwd.clone(),
         Program::Trainer { .. } | Program::Inline => std::env::current_dir().unwrap_or_default(),
     };
-    let (code, changes) = code_in(&directory);
+    let (code, changes) = code_in(&directory, &Masked::new(variables(spec)));
     let lineage = Lineage {
-        command: std::env::args().collect(),
+        command: masked_command(&std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>()),
         directory: std::env::current_dir().unwrap_or_default().display().to_string(),
         code,
         hpsearch: Build { version: env!("CARGO_PKG_VERSION").to_owned(), digest: digest_of(&own_program()) },
         machine: machine(),
         files: files_of(spec, &directory, prepared),
+        environment: environment(spec, salt),
     };
     Found { lineage, changes }
+}
+
+/// The variables of `[command] env` whose values are known.
+fn variables(spec: &StudySpec) -> impl Iterator<Item = (&str, &str)> {
+    let env = match &spec.program {
+        Program::Command { env, .. } => Some(env),
+        Program::Trainer { .. } | Program::Inline => None,
+    };
+    env.into_iter().flatten().filter_map(|(name, value)| Some((name.as_str(), value.get()?)))
+}
+
+/// The variables of `[command] env`, with digests of their values that nobody can look up.
+pub fn environment(spec: &StudySpec, salt: &str) -> Vec<Variable> {
+    let digest = |name: &str, value: &str| blake3::hash(format!("{salt}\0{name}\0{value}").as_bytes()).to_hex().to_string();
+    variables(spec).map(|(name, value)| Variable { name: name.to_owned(), digest: digest(name, value) }).collect()
 }
 
 fn machine() -> Machine {
@@ -63,7 +80,7 @@ fn machine() -> Machine {
 }
 
 /// What git says of a directory. It reads only: no hooks, no helpers, no locks, no questions.
-fn code_in(directory: &Path) -> (Code, Option<String>) {
+fn code_in(directory: &Path, masked: &Masked<'_>) -> (Code, Option<String>) {
     let until = Instant::now() + PATIENCE;
     let ask = |words: &[&str], most: usize| git(directory, words, most, until);
     let commit = match ask(&["rev-parse", "--verify", "HEAD"], 4096) {
@@ -73,7 +90,7 @@ fn code_in(directory: &Path) -> (Code, Option<String>) {
     let branch = ask(&["symbolic-ref", "--quiet", "--short", "HEAD"], 4096).ok().map(|answer| answer.text.trim().to_owned());
     let difference = ask(&["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short", "HEAD"], MOST_CHANGES);
     let difference = match difference {
-        Ok(difference) => difference,
+        Ok(Answer { text, cut }) => Answer { text: masked.text(&text), cut },
         Err(why) => return (Code::Unknown(format!("{why} (commit {commit})")), None),
     };
     let untracked = ask(&["ls-files", "--others", "--exclude-standard", "--directory", "--no-empty-directory"], 64 * 1024)
@@ -152,9 +169,9 @@ fn files_of(spec: &StudySpec, directory: &Path, prepared: Option<&Path>) -> Vec<
     files.into_iter().map(described).collect()
 }
 
-/// BLAKE3 of a file, hexadecimal, if it can be read and is not very long.
+/// BLAKE3 of a file, hexadecimal, if it can be read, is not very long, and does not belong to the store.
 fn digest_of(path: &Path) -> Option<String> {
-    let file = std::fs::File::open(path).ok()?;
+    let file = sqlite::open_file(path).ok()?;
     if file.metadata().ok()?.len() > LONGEST_FILE {
         return None;
     }
@@ -173,7 +190,7 @@ mod tests {
     }
 
     fn commits_in(directory: &Path) -> (String, Option<Changes>, Vec<String>, Option<String>) {
-        match code_in(directory) {
+        match code_in(directory, &Masked::default()) {
             (Code::Commit { commit, changes, untracked, .. }, text) => (commit, changes, untracked, text),
             other => panic!("{other:?}"),
         }
@@ -182,7 +199,7 @@ mod tests {
     #[test]
     fn a_directory_outside_of_a_repository_says_so() {
         let directory = tempfile::tempdir().unwrap();
-        let (code, text) = code_in(directory.path());
+        let (code, text) = code_in(directory.path(), &Masked::default());
         let Code::Unknown(why) = code else { panic!("{code:?}") };
         assert!(why.contains("git"), "{why}");
         assert_eq!(text, None);

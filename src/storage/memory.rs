@@ -162,21 +162,38 @@ impl StudyData {
         let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
         places.iter().skip(offset).take(limit).map(Place::number).collect()
     }
+}
 
-    fn attempts(&self) -> BTreeMap<(TrialNumber, u32), Attempt> {
-        let (mut attempts, mut runner) = (BTreeMap::new(), None);
-        let mut trials = 0;
-        for (seq, at, event) in &self.journal {
-            match event {
-                Event::RunnerStarted { .. } => runner = Some(*seq),
-                Event::TrialCreated { .. } => trials += 1,
-                // As in the fold, nothing happens to a trial before it is created.
-                _ if event.trial().is_some_and(|number| number.0 < trials) => apply_to_attempts(&mut attempts, *at, runner, event),
-                _ => {}
-            }
+/// The attempts that a journal speaks of, by trial and number.
+pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber, u32), Attempt> {
+    let (mut attempts, mut runner) = (BTreeMap::new(), None);
+    let mut trials = 0;
+    for (seq, at, event) in journal {
+        match event {
+            Event::RunnerStarted { .. } => runner = Some(*seq),
+            Event::TrialCreated { .. } => trials += 1,
+            // As in the fold, nothing happens to a trial before it is created.
+            _ if event.trial().is_some_and(|number| number.0 < trials) => apply_to_attempts(&mut attempts, *at, runner, event),
+            _ => {}
         }
-        attempts
     }
+    attempts
+}
+
+/// The runners that a journal speaks of, in order.
+pub fn runners_of(journal: &[(Seq, Timestamp, Event)]) -> Vec<StoredRunner> {
+    let mut runners: Vec<StoredRunner> = Vec::new();
+    for (seq, at, event) in journal {
+        match (event, runners.last_mut()) {
+            (Event::RunnerStarted { pid, host, .. }, _) => {
+                runners.push(StoredRunner { seq: *seq, pid: *pid, host: host.clone(), started: *at, stopped: None, lineage: None });
+            }
+            (Event::RunnerDescribed { lineage }, Some(runner)) => runner.lineage = Some(lineage.as_ref().clone()),
+            (Event::RunnerStopped { .. }, Some(runner)) => drop(runner.stopped.get_or_insert(*at)),
+            _ => {}
+        }
+    }
+    runners
 }
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds of a study stay far below 2^53")]
@@ -306,7 +323,7 @@ impl StorageReader for MemoryStore {
     }
 
     fn attempts(&self, study: StudyId, trial: Option<TrialNumber>) -> Result<Vec<Attempt>, StorageError> {
-        let attempts = self.data().study(study)?.attempts();
+        let attempts = attempts_of(&self.data().study(study)?.journal);
         Ok(attempts.into_values().filter(|attempt| trial.is_none_or(|number| attempt.trial == number)).collect())
     }
 
@@ -366,19 +383,7 @@ impl StorageReader for MemoryStore {
     }
 
     fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError> {
-        let data = self.data();
-        let mut runners: Vec<StoredRunner> = Vec::new();
-        for (seq, at, event) in &data.study(study)?.journal {
-            match (event, runners.last_mut()) {
-                (Event::RunnerStarted { pid, host, .. }, _) => {
-                    runners.push(StoredRunner { seq: *seq, pid: *pid, host: host.clone(), started: *at, stopped: None, lineage: None });
-                }
-                (Event::RunnerDescribed { lineage }, Some(runner)) => runner.lineage = Some(lineage.as_ref().clone()),
-                (Event::RunnerStopped { .. }, Some(runner)) => drop(runner.stopped.get_or_insert(*at)),
-                _ => {}
-            }
-        }
-        Ok(runners)
+        Ok(runners_of(&self.data().study(study)?.journal))
     }
 
     fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError> {

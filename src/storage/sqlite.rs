@@ -4,6 +4,7 @@ mod append;
 mod at;
 mod backup;
 mod fault;
+mod files;
 mod filesystem;
 mod located;
 mod migrate;
@@ -11,17 +12,22 @@ mod number;
 mod optuna;
 mod outcomes;
 mod pages;
-mod place;
 mod read;
+mod secrets;
 mod soundness;
 mod trials;
 mod used;
+mod wal;
 mod write;
 
 pub use at::{StoreAt, store_at, studies_at};
+pub use files::{is_database, is_open_here, open_file, read_file};
 pub use soundness::sqlite_version;
+pub use wal::Rescue;
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -29,9 +35,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use self::append::Cache;
 use self::fault::Fault;
+use self::files::{Exchanged, Files};
 use self::located::{Roots, has_path};
 use self::migrate::MIGRATIONS;
-use self::place::Place;
+use self::wal::{Checkpoints, rescue};
 use super::{
     Attempt, BUSY_TIMEOUT, Curve, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredRequest, StoredRunner,
     StoredStudy, StudyId, StudySummary, Takeover,
@@ -50,8 +57,21 @@ use crate::view::StudyView;
 pub struct SqliteReader {
     connection: Connection,
     path: PathBuf,
-    place: Place,
+    // After the connection: whoever asks for the files of a store that is being closed must still find them.
+    files: Arc<Files>,
     seen: Option<i64>,
+    migrated: Option<Migrated>,
+}
+
+/// That an older store was brought up to date.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Migrated {
+    /// The version it had.
+    pub from: i64,
+    /// The copy of it as it was.
+    pub copy: PathBuf,
+    /// Whether values of `[command] env` were in it, which that copy still holds.
+    pub held_values: bool,
 }
 
 /// A store opened for reading and writing.
@@ -60,44 +80,70 @@ pub struct SqliteStore {
     reader: SqliteReader,
     cache: Cache,
     wrote: bool,
+    checkpoints: Checkpoints,
+    /// A file beside the store was exchanged: nothing is written any more.
+    lost: Option<(Exchanged, Rescue)>,
 }
 
 impl SqliteStore {
     /// Opens the store at `path`; makes the file and its directories where they are missing, and brings an older schema
     /// up to date. Refuses files of other programs and network file systems.
     pub fn open(path: &Path) -> Result<Self, StorageError> {
-        let directory = directory_of(path);
+        let file = as_file(path)?;
+        let directory = directory_of(&file);
         refuse_network(path, &directory)?;
         std::fs::create_dir_all(&directory).map_err(|source| io_error(&directory, source))?;
         let open = || {
             let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let mut connection = Connection::open_with_flags(path, flags)?;
+            let mut connection = Connection::open_with_flags(&file, flags)?;
             connection.busy_timeout(BUSY_TIMEOUT)?;
             // Before anything is changed: the file may belong to someone else.
             migrate::version(&connection, path, MIGRATIONS)?;
             enable_wal(&connection)?;
             configure(&connection)?;
-            migrate::migrate(&mut connection, path, MIGRATIONS, |found| backup::keep_copy(path, found))?;
-            Ok(connection)
+            let mut copied = None;
+            let keep_copy = |found| {
+                copied = Some(found);
+                backup::keep_copy(&file, found)
+            };
+            let is_new = migrate::version(&connection, path, MIGRATIONS)? == 0;
+            migrate::migrate(&mut connection, path, MIGRATIONS, keep_copy, secrets::erase)?;
+            if is_new {
+                // So that the file is a store without its log, too.
+                connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+            }
+            let held_values = secrets::are_left(&connection);
+            secrets::finish(&connection)?;
+            let migrated = copied.map(|from| Migrated { from, copy: backup::place(path, from), held_values });
+            Ok((connection, migrated))
         };
-        let connection = open().map_err(|fault: Fault| fault.at(path, "opening it"))?;
-        Ok(SqliteStore { reader: SqliteReader::new(connection, path), cache: Cache::default(), wrote: false })
+        let (connection, migrated) = open().map_err(|fault: Fault| fault.at(path, "opening it"))?;
+        let reader = SqliteReader { migrated, ..SqliteReader::new(connection, path)? };
+        Ok(SqliteStore { reader, cache: Cache::default(), wrote: false, checkpoints: Checkpoints::default(), lost: None })
+    }
+
+    /// The store for those who only read.
+    pub fn reader(&self) -> &SqliteReader {
+        &self.reader
     }
 
     /// Runs `work` in one transaction; if it fails, nothing of it is written.
     fn write<T>(&mut self, doing: &'static str, work: impl FnOnce(&Transaction<'_>, &mut Cache) -> Result<T, Fault>) -> Result<T, StorageError> {
-        let SqliteStore { reader: SqliteReader { connection, path, place, .. }, cache, .. } = self;
+        self.check_files()?;
+        let SqliteStore { reader: SqliteReader { connection, path, .. }, cache, .. } = self;
         let run = || {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let done = work(&transaction, cache)?;
             transaction.commit()?;
-            // What was committed to a file that was taken away meanwhile is not told to anyone.
-            place.check(path)?;
             Ok(done)
         };
         match run() {
             Ok(done) => {
+                // What was committed to a file that was taken away meanwhile is not told to anyone.
+                self.check_files()?;
                 self.wrote = true;
+                self.checkpoints.note();
+                self.checkpoints.tend(&self.reader.connection);
                 Ok(done)
             }
             Err(fault) => {
@@ -107,39 +153,92 @@ impl SqliteStore {
             }
         }
     }
+
+    /// An error if a file of the store is not the one that was opened; then what can be saved is.
+    fn check_files(&mut self) -> Result<(), StorageError> {
+        if self.lost.is_none() {
+            let Err(exchanged) = self.reader.files.check() else { return Ok(()) };
+            let rescued = if exchanged.ending.is_empty() { Rescue::Refused } else { self.rescue() };
+            self.lost = Some((exchanged, rescued));
+        }
+        self.lost.map_or(Ok(()), |(exchanged, rescued)| Err(exchanged_error(&self.reader.files, &self.reader.path, exchanged, rescued)))
+    }
+
+    fn rescue(&self) -> Rescue {
+        let files = &self.reader.files;
+        rescue(&self.reader.connection, files, || Arc::strong_count(files))
+    }
+}
+
+impl Drop for SqliteStore {
+    /// What other connections of this process kept from being saved is saved when they are closed.
+    fn drop(&mut self) {
+        if let Some((_, Rescue::Later)) = self.lost {
+            let _said_to_be_tried = self.rescue();
+        }
+    }
 }
 
 impl SqliteReader {
     /// Opens the store at `path` for reading; an error that says how to make one if there is none.
     pub fn open(path: &Path) -> Result<Self, StorageError> {
+        let file = as_file(path)?;
         let missing = || StorageError::Missing { path: path.display().to_string() };
-        match std::fs::metadata(path) {
+        match std::fs::metadata(&file) {
             Ok(metadata) if metadata.len() == 0 => return Err(missing()),
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing()),
             Err(source) => return Err(io_error(path, source)),
         }
-        refuse_network(path, &directory_of(path))?;
-        let opened = match open_to_read(path) {
-            Err(Fault::Sql(error)) if matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)) && !has_log(path) => {
-                open_archived(path)
-            }
-            other => other,
-        };
-        let opened = opened.map_err(|fault| fault.at(path, "opening it"));
-        match opened? {
-            (_, 0) => Err(missing()),
-            (connection, version) if version == migrate::newest(MIGRATIONS) => Ok(SqliteReader::new(connection, path)),
-            // An older schema: whoever opens it for writing brings it up to date.
-            _ => Ok(SqliteStore::open(path)?.reader),
+        refuse_network(path, &directory_of(&file))?;
+        let (connection, version) = open_anywhere(path, &file)?;
+        if version == 0 {
+            return Err(missing());
         }
+        if version == migrate::newest(MIGRATIONS) && !secrets::are_left(&connection) {
+            return SqliteReader::new(connection, path);
+        }
+        drop(connection);
+        // An older schema, or one whose migration was broken off: opening it for writing brings it up to date.
+        let migrated = match SqliteStore::open(path) {
+            Ok(store) => store.reader.migrated.clone(),
+            // What is left to do does not keep anyone from reading.
+            Err(_) if version == migrate::newest(MIGRATIONS) => None,
+            Err(error) => return Err(error),
+        };
+        let (connection, _) = open_anywhere(path, &file)?;
+        Ok(SqliteReader { migrated, ..SqliteReader::new(connection, path)? })
     }
 
-    fn new(connection: Connection, path: &Path) -> Self {
+    fn new(connection: Connection, path: &Path) -> Result<Self, StorageError> {
         connection.set_prepared_statement_cache_capacity(64);
         // A plan that depends on what is bound is made anew for every range of trials.
         let _slower_without = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
-        SqliteReader { connection, path: path.to_owned(), place: Place::of(path), seen: None }
+        match Files::of(&as_file(path)?) {
+            Ok(files) => Ok(SqliteReader { connection, path: path.to_owned(), files, seen: None, migrated: None }),
+            Err(exchanged) => {
+                let endings = |ending: &str| format!("{}{ending}", path.display());
+                Err(StorageError::Exchanged { path: endings(exchanged.ending), what: exchanged.what, rescue: Rescue::Reader })
+            }
+        }
+    }
+
+    /// That opening it brought an older store up to date.
+    pub fn migrated(&self) -> Option<&Migrated> {
+        self.migrated.as_ref()
+    }
+
+    /// Random words of this store, for digests of what nobody shall guess.
+    pub fn salt(&self) -> Result<String, StorageError> {
+        self.read("reading its salt", |connection| Ok(connection.query_row("SELECT salt FROM store", [], |row| row.get(0))?))
+    }
+
+    /// A study's objectives as table `objective` has them.
+    pub fn objectives(&self, study: StudyId) -> Result<Vec<(String, String)>, StorageError> {
+        self.read("reading objectives", |connection| {
+            let mut statement = connection.prepare_cached("SELECT metric, direction FROM objective WHERE study_id = ?1 ORDER BY idx")?;
+            Ok(statement.query_map([study.0], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
+        })
     }
 
     /// Checkpoints with paths as they lead somewhere.
@@ -190,9 +289,42 @@ impl SqliteReader {
     }
 }
 
+/// The path as that of a file: absolute, so that SQLite takes no name for something special (`:memory:`, `file:..`), and so
+/// that it leads to the same file from another directory.
+fn as_file(path: &Path) -> Result<PathBuf, StorageError> {
+    let wrong = |why: &str| io_error(path, std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
+    if path.as_os_str().is_empty() {
+        return Err(wrong("it names no file"));
+    }
+    if path.as_os_str().as_bytes().contains(&0) {
+        return Err(wrong("there is a NUL byte in it"));
+    }
+    std::path::absolute(path).map_err(|source| io_error(path, source))
+}
+
+/// The error about a file that was exchanged.
+fn exchanged_error(files: &Files, path: &Path, exchanged: Exchanged, rescue: Rescue) -> StorageError {
+    let Exchanged { ending, what } = exchanged;
+    match ending {
+        "" => StorageError::Moved { path: path.display().to_string(), what },
+        _ => StorageError::Exchanged { path: files.beside(ending).display().to_string(), what, rescue },
+    }
+}
+
+/// A connection for reading and the schema's version, from a directory that is read-only, too.
+fn open_anywhere(path: &Path, file: &Path) -> Result<(Connection, i64), StorageError> {
+    let opened = match open_to_read(path, file) {
+        Err(Fault::Sql(error)) if matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)) && !has_log(file) => {
+            open_archived(path, file)
+        }
+        other => other,
+    };
+    opened.map_err(|fault| fault.at(path, "opening it"))
+}
+
 /// A connection and the schema's version.
-fn open_to_read(path: &Path) -> Result<(Connection, i64), Fault> {
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+fn open_to_read(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
+    let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     let version = migrate::version(&connection, path, MIGRATIONS)?;
     Ok((connection, version))
@@ -200,8 +332,8 @@ fn open_to_read(path: &Path) -> Result<(Connection, i64), Fault> {
 
 /// The same where SQLite cannot put its shared memory beside the file: in a directory that is read-only. Nobody can be
 /// writing there, or the file would have a log.
-fn open_archived(path: &Path) -> Result<(Connection, i64), Fault> {
-    let text = path.to_str().ok_or_else(|| Fault::unstorable(format!("the path `{}` is not UTF-8", path.display())))?;
+fn open_archived(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
+    let text = file.to_str().ok_or_else(|| Fault::unstorable(format!("the path `{}` is not UTF-8", path.display())))?;
     let uri = format!("file:{}?immutable=1", text.replace('%', "%25").replace('?', "%3f").replace('#', "%23"));
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     let connection = Connection::open_with_flags(uri, flags)?;
@@ -399,7 +531,7 @@ impl StorageReader for SqliteReader {
     }
 
     fn changed(&mut self) -> Result<bool, StorageError> {
-        self.place.check(&self.path)?;
+        self.files.check().map_err(|exchanged| exchanged_error(&self.files, &self.path, exchanged, Rescue::Reader))?;
         let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0));
         let version = version.map_err(|error| Fault::from(error).at(&self.path, "looking for changes"))?;
         Ok(self.seen.replace(version) != Some(version))
@@ -506,6 +638,8 @@ impl StorageReader for SqliteStore {
     fn changed(&mut self) -> Result<bool, StorageError> {
         // SQLite's counter moves with the commits of others only.
         let own = std::mem::take(&mut self.wrote);
+        self.check_files()?;
+        self.checkpoints.tend(&self.reader.connection);
         Ok(self.reader.changed()? || own)
     }
 }

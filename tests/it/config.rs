@@ -654,7 +654,7 @@ fn every_accepted_key_is_taken() {
     assert_eq!(spec.checkpoints.dir.as_deref(), Some(directory.path().join("checkpoints").as_path()));
     assert!(spec.export.on_finish);
     let Program::Command { cwd, env, .. } = &spec.program else { panic!("not a command") };
-    assert_eq!((cwd.as_path(), env["OMP_PROC_BIND"].as_str()), (directory.path(), "true"));
+    assert_eq!((cwd.as_path(), env["OMP_PROC_BIND"].get().unwrap()), (directory.path(), "true"));
 }
 
 #[test]

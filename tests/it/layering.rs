@@ -64,7 +64,7 @@ const MODULES: &[Module] = &[
     // Its conformance suite draws points as the random sampler does.
     ("pruners", Policies, &["outlook", "policy", "samplers"]),
     ("warm_start", Policies, &["samplers", "storage"]),
-    ("config", Policies, &["arguments", "policy", "pruners", "samplers"]),
+    ("config", Policies, &["arguments", "policy", "pruners", "samplers", "storage"]),
     ("engine", Decisions, &[]),
     ("ask_tell", World, &[]),
     ("processes", World, &[]),
@@ -167,10 +167,13 @@ const EXCEPTIONS: &[(&str, &[&str])] = &[
     ("storage/sqlite/backup", &["files"]),
     // Where the files lie that a network file system would damage.
     ("storage/sqlite/filesystem", &["files"]),
-    ("storage/sqlite/place", &["files"]),
     // What lies at a path, and which of several a stored path leads to.
     ("storage/sqlite/at", &["files"]),
     ("storage/sqlite/located", &["files"]),
+    // Locks belong to files, and to the process: which ones it has open, and whether they still are where they were.
+    ("storage/sqlite/files", &["files", "threads"]),
+    // The log is written back every minute of the machine's time, and readers of a moment are waited for.
+    ("storage/sqlite/wal", &["clock", "threads"]),
 ];
 
 /// Modules above layer 2 that keep its rules: times come with what they are told, and they write where they are told.

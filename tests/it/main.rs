@@ -48,6 +48,7 @@ mod runner_safety;
 mod search_quality;
 #[cfg(feature = "train")]
 mod starved;
+mod store_safety;
 mod storms;
 mod terminal;
 #[cfg(feature = "train")]

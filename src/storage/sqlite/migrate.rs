@@ -43,12 +43,13 @@ pub(super) fn version(connection: &Connection, path: &Path, migrations: &[&str])
 }
 
 /// Runs the steps that are missing, all in one transaction. Of a file that holds something `keep_copy` is called before,
-/// with its version.
+/// with its version, and `erase` after, in the same transaction.
 pub(super) fn migrate(
     connection: &mut Connection,
     path: &Path,
     migrations: &[&str],
     keep_copy: impl FnOnce(i64) -> Result<(), Fault>,
+    erase: impl FnOnce(&Connection) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     if version(connection, path, migrations)? == newest(migrations) {
         return Ok(());
@@ -63,6 +64,9 @@ pub(super) fn migrate(
         if step >= found {
             transaction.execute_batch(sql)?;
         }
+    }
+    if found > 0 {
+        erase(&transaction)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", newest(migrations))?;
@@ -83,10 +87,10 @@ mod tests {
     #[test]
     fn only_missing_steps_run() {
         let mut connection = Connection::open_in_memory().unwrap();
-        migrate(&mut connection, Path::new("x"), &STEPS[..1], |_| Ok(())).ok().unwrap();
+        migrate(&mut connection, Path::new("x"), &STEPS[..1], |_| Ok(()), |_| Ok(())).ok().unwrap();
         connection.execute_batch("INSERT INTO a VALUES (7)").unwrap();
-        migrate(&mut connection, Path::new("x"), STEPS, |_| Ok(())).ok().unwrap();
-        migrate(&mut connection, Path::new("x"), STEPS, |_| Ok(())).ok().unwrap();
+        migrate(&mut connection, Path::new("x"), STEPS, |_| Ok(()), |_| Ok(())).ok().unwrap();
+        migrate(&mut connection, Path::new("x"), STEPS, |_| Ok(()), |_| Ok(())).ok().unwrap();
         assert_eq!(columns(&connection), "x,y");
         assert_eq!(connection.query_row("SELECT x FROM a", [], |row| row.get::<_, i64>(0)).unwrap(), 7);
     }
@@ -96,26 +100,32 @@ mod tests {
         let mut connection = Connection::open_in_memory().unwrap();
         let mut copied = Vec::new();
         for steps in [&STEPS[..1], &STEPS[..1], STEPS, STEPS] {
-            migrate(&mut connection, Path::new("x"), steps, |found| {
-                copied.push(found);
-                Ok(())
-            })
+            migrate(
+                &mut connection,
+                Path::new("x"),
+                steps,
+                |found| {
+                    copied.push(found);
+                    Ok(())
+                },
+                |_| Ok(()),
+            )
             .ok()
             .unwrap();
         }
         assert_eq!(copied, [1]);
         let refused = || Err(StorageError::NoTrial { trial: crate::trial::TrialNumber(0) }.into());
         let more = [STEPS[0], STEPS[1], STEPS[2], "CREATE TABLE c (x REAL) STRICT;"];
-        assert!(migrate(&mut connection, Path::new("x"), &more, |_| refused()).is_err());
+        assert!(migrate(&mut connection, Path::new("x"), &more, |_| refused(), |_| Ok(())).is_err());
         assert_eq!(version(&connection, Path::new("x"), &more).ok().unwrap(), 3, "without a copy nothing is changed");
     }
 
     #[test]
     fn a_step_that_fails_leaves_the_old_version() {
         let mut connection = Connection::open_in_memory().unwrap();
-        migrate(&mut connection, Path::new("x"), &STEPS[..1], |_| Ok(())).ok().unwrap();
+        migrate(&mut connection, Path::new("x"), &STEPS[..1], |_| Ok(()), |_| Ok(())).ok().unwrap();
         let broken = [STEPS[0], STEPS[1], "CREATE TABLE"];
-        assert!(migrate(&mut connection, Path::new("x"), &broken, |_| Ok(())).is_err());
+        assert!(migrate(&mut connection, Path::new("x"), &broken, |_| Ok(()), |_| Ok(())).is_err());
         assert_eq!(columns(&connection), "x");
         assert_eq!(version(&connection, Path::new("x"), STEPS).ok().unwrap(), 1);
     }
@@ -123,8 +133,8 @@ mod tests {
     #[test]
     fn a_newer_version_is_refused() {
         let mut connection = Connection::open_in_memory().unwrap();
-        migrate(&mut connection, Path::new("x"), STEPS, |_| Ok(())).ok().unwrap();
-        let refused = migrate(&mut connection, Path::new("x"), &STEPS[..2], |_| Ok(()));
+        migrate(&mut connection, Path::new("x"), STEPS, |_| Ok(()), |_| Ok(())).ok().unwrap();
+        let refused = migrate(&mut connection, Path::new("x"), &STEPS[..2], |_| Ok(()), |_| Ok(()));
         assert!(matches!(refused, Err(Fault::Store(StorageError::Newer { found: 3, known: 2, .. }))));
     }
 }

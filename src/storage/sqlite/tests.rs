@@ -184,9 +184,9 @@ fn an_archived_store_is_read_without_its_directory_being_touched() {
     drop(store);
     let archived = directory.path().join("50 % of #1?.db");
     fs::rename(&path, &archived).unwrap();
-    let (connection, version) = open_archived(&archived).ok().unwrap();
+    let (connection, version) = open_archived(&archived, &archived).ok().unwrap();
     assert_eq!(version, migrate::newest(MIGRATIONS));
-    assert_eq!(SqliteReader::new(connection, &archived).view(lease.study).unwrap().trials.len(), trials);
+    assert_eq!(SqliteReader::new(connection, &archived).unwrap().view(lease.study).unwrap().trials.len(), trials);
     assert!(!has_log(&archived));
 }
 
@@ -362,8 +362,12 @@ fn optunas_views_show_the_study() {
     assert_eq!(rows("SELECT datetime_complete FROM trials LIMIT 1"), ["2023-11-14 22:13:20.000000"]);
 }
 
-/// Stores as versions 1 and 2 left them.
-const OLD: [(i64, &str); 2] = [(1, include_str!("../../../tests/it/stores/v1.sql")), (2, include_str!("../../../tests/it/stores/v2.sql"))];
+/// Stores as earlier versions left them.
+const OLD: [(i64, &str); 3] = [
+    (1, include_str!("../../../tests/it/stores/v1.sql")),
+    (2, include_str!("../../../tests/it/stores/v2.sql")),
+    (3, include_str!("../../../tests/it/stores/v3.sql")),
+];
 
 fn old_store(directory: &tempfile::TempDir, dump: &str) -> PathBuf {
     let path = directory.path().join("hpsearch.db");
@@ -388,7 +392,11 @@ fn an_older_store_is_brought_up_to_date_and_kept_as_it_was() {
         }
         let view = reader.view(study.id).unwrap();
         assert_eq!(format!("{view:?}"), format!("{folded:?}"), "its journal folds to what is read now");
-        let expected = if version == 1 { (3, 3, 1) } else { (4, 1, 1) };
+        let expected = match version {
+            1 => (3, 3, 1),
+            2 => (4, 1, 1),
+            _ => (6, 0, 1),
+        };
         assert_eq!((view.counts.complete, view.counts.pruned, view.counts.failed), expected);
         let store = SqliteStore::open(&path).unwrap();
         assert_eq!(store.pending_requests(study.id).unwrap().len(), usize::from(version == 1));
@@ -442,10 +450,190 @@ fn released_versions_are_what_they_were() {
         }
         let released = Connection::open_in_memory().unwrap();
         released.execute_batch(dump).unwrap();
-        let schema = |connection: &Connection| -> Vec<String> {
-            let mut statement = connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").unwrap();
-            statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
-        };
         assert_eq!(schema(&written), schema(&released), "version {version}");
     }
+}
+
+/// The schema's text, in an order of its own.
+fn schema(connection: &Connection) -> Vec<String> {
+    let mut statement = connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+#[test]
+fn new_stores_and_those_of_older_versions_have_one_schema() {
+    let (_directory, _path, new, _lease) = fresh();
+    for (version, dump) in OLD {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(&old_store(&directory, dump)).unwrap();
+        assert_eq!(schema(&store.reader.connection), schema(&new.reader.connection), "version {version}");
+    }
+}
+
+/// Has the constraints evaluated as SQLite before 3.45 does, where `json_valid(NULL)` is 0 and not NULL.
+fn with_old_json_valid(connection: &Connection) {
+    let tables: Vec<(String, String)> = {
+        let mut statement = connection.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%json_valid(%'").unwrap();
+        statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().collect::<Result<_, _>>().unwrap()
+    };
+    assert!(tables.len() > 5);
+    connection.execute_batch("PRAGMA writable_schema = ON").unwrap();
+    for (name, sql) in tables {
+        let mut parts = sql.split("json_valid(");
+        let mut text = parts.next().unwrap().to_owned();
+        for part in parts {
+            let (column, rest) = part.split_once(')').unwrap();
+            text.push_str(&format!("coalesce(json_valid({column}), 0){rest}"));
+        }
+        connection.execute("UPDATE sqlite_schema SET sql = ?2 WHERE name = ?1", [&name, &text]).unwrap();
+    }
+    connection.execute_batch("PRAGMA writable_schema = RESET").unwrap();
+}
+
+#[test]
+fn nulls_break_no_constraint_of_an_sqlite_whose_json_valid_of_null_is_0() {
+    let (directory, path, mut store, lease) = fresh();
+    store.append(&lease, NOW, &journal(300)).unwrap();
+    store.request(lease.study, NOW, &Request::Stop).unwrap();
+    store.append(&lease, NOW, &[Event::RunnerStarted { pid: 1, host: "here".to_owned(), slots: Vec::new() }]).unwrap();
+    let attempt = Event::AttemptStarted {
+        trial: TrialNumber(0),
+        attempt: crate::trial::AttemptNumber(9),
+        slot: crate::device::Slot { index: 0, device: crate::device::Device::Cpu },
+        resume: None,
+        until: None,
+        rows_at_once: None,
+        device_micros: 0,
+    };
+    store.append(&lease, NOW, &[attempt]).unwrap();
+    begin(&mut store, "without a race");
+    append::add_dimension(&store.reader.connection, lease.study, "of no space", None).ok().unwrap();
+    drop(store);
+    let mut paths = vec![(0, path)];
+    let old = tempfile::tempdir().unwrap();
+    for (version, dump) in OLD {
+        let below = old.path().join(version.to_string());
+        fs::create_dir(&below).unwrap();
+        let path = below.join("hpsearch.db");
+        Connection::open(&path).unwrap().execute_batch(dump).unwrap();
+        drop(SqliteStore::open(&path).unwrap());
+        paths.push((version, path));
+    }
+    for (version, path) in paths {
+        let connection = Connection::open(&path).unwrap();
+        for (table, column) in [("dimension", "optuna_json"), ("attempt", "outcome"), ("request", "answer"), ("runner", "lineage"), ("study", "race")]
+        {
+            let nulls = format!("SELECT count(*) FROM {table} WHERE {column} IS NULL");
+            let nulls: i64 = connection.query_row(&nulls, [], |row| row.get(0)).unwrap();
+            assert!(version > 0 || nulls > 0, "{table}.{column}");
+        }
+        with_old_json_valid(&connection);
+        let said: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(said, "ok", "version {version}");
+        assert!(connection.execute("UPDATE study SET race = 'no json'", []).is_err(), "the constraints hold");
+    }
+    drop(directory);
+}
+
+/// What a store of version 3 holds that no store shall hold.
+const VALUES: [&str; 3] = ["sk-secret-0123456789", "tok-secret-9876543210", "first-key-aaaaaaaa"];
+
+fn holds(path: &Path, text: &str) -> bool {
+    fs::read(path).unwrap_or_default().windows(text.len()).any(|part| part == text.as_bytes())
+}
+
+#[test]
+fn values_of_the_environment_are_erased_from_an_older_store_and_its_copy_is_said_to_hold_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = old_store(&directory, OLD[2].1);
+    assert!(VALUES.iter().all(|value| holds(&path, value)));
+    let reader = SqliteReader::open(&path).unwrap();
+    let copy = backup::place(&path, 3);
+    assert_eq!(reader.migrated(), Some(&Migrated { from: 3, copy: copy.clone(), held_values: true }));
+    for value in VALUES {
+        for ending in ["", "-wal", "-shm"] {
+            let file = PathBuf::from(format!("{}{ending}", path.display()));
+            assert!(!holds(&file, value), "{value} in {}", file.display());
+        }
+        assert!(holds(&copy, value));
+    }
+    let study = reader.study("old").unwrap().unwrap();
+    let crate::study::Program::Command { env, .. } = &study.spec.program else { panic!() };
+    assert_eq!(env.keys().collect::<Vec<_>>(), ["API_KEY", "MODE", "TOKEN"]);
+    assert!(env.values().all(|value| value.get().is_none()));
+    let lineage = reader.runners(study.id).unwrap()[0].lineage.clone().unwrap();
+    assert!(lineage.command.contains(&"command.env.TOKEN=...".to_owned()), "{:?}", lineage.command);
+    let changes = reader.document(&lineage.diff().unwrap().digest).unwrap().unwrap();
+    assert!(changes.contains("+env = { API_KEY =...") && changes.contains("-env = { API_KEY =...") && changes.contains("trials = 5"), "{changes}");
+    assert!(!secrets::are_left(&reader.connection));
+    assert_eq!(SqliteReader::open(&path).unwrap().migrated(), None);
+    drop(reader);
+    assert_sound(&path);
+}
+
+#[test]
+fn a_migration_that_was_killed_before_the_file_was_written_anew_is_finished_by_the_next_open() {
+    for by_reader in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = old_store(&directory, OLD[2].1);
+        let mut connection = Connection::open(&path).unwrap();
+        enable_wal(&connection).ok().unwrap();
+        migrate::migrate(&mut connection, &path, MIGRATIONS, |_| Ok(()), secrets::erase).ok().unwrap();
+        assert!(secrets::are_left(&connection));
+        drop(connection);
+        assert!(VALUES.iter().any(|value| holds(&path, value)), "what was erased is in free pages");
+        if by_reader {
+            drop(SqliteReader::open(&path).unwrap());
+        } else {
+            drop(SqliteStore::open(&path).unwrap());
+        }
+        assert!(!VALUES.iter().any(|value| holds(&path, value)));
+        assert!(!secrets::are_left(&Connection::open(&path).unwrap()));
+        assert_sound(&path);
+    }
+}
+
+#[test]
+fn the_log_is_written_back_so_that_a_copy_of_the_file_is_a_store() {
+    let (directory, path, mut store, lease) = fresh();
+    let events = journal(50);
+    let copied = |name: &str| {
+        let copy = directory.path().join(name);
+        fs::copy(&path, &copy).unwrap();
+        SqliteReader::open(&copy).and_then(|reader| reader.events_after(lease.study, Seq(0), u64::MAX)).map_or(0, |events| events.len())
+    };
+    store.append(&lease, NOW, &events[..20]).unwrap();
+    assert_eq!(copied("before.db"), 0);
+    store.checkpoints.at_once();
+    // Also where nothing more is written.
+    store.changed().unwrap();
+    assert_eq!(copied("idle.db"), 20);
+    store.append(&lease, NOW, &events[20..]).unwrap();
+    assert_eq!(copied("after.db"), 50);
+    drop(store);
+    assert_sound(&path);
+}
+
+#[test]
+fn a_path_that_names_no_file_is_refused_with_the_reason() {
+    for (path, why) in [("", "names no file"), ("a\0b.db", "NUL")] {
+        for error in [SqliteStore::open(Path::new(path)).unwrap_err(), SqliteReader::open(Path::new(path)).unwrap_err()] {
+            assert!(told(&error).contains(why) && told(&error).contains("--store PATH"), "{}", told(&error));
+        }
+    }
+}
+
+#[test]
+fn a_log_that_a_screen_of_this_process_has_open_is_saved_when_that_is_closed() {
+    let (_directory, path, mut store, lease) = fresh();
+    let screen = SqliteReader::open(&path).unwrap();
+    store.append(&lease, NOW, &journal(20)).unwrap();
+    fs::remove_file(format!("{}-wal", path.display())).unwrap();
+    let error = store.append(&lease, NOW, &[]).unwrap_err();
+    assert!(matches!(error, StorageError::Exchanged { rescue: Rescue::Later, .. }), "{error:?}");
+    assert!(store.release(&lease).is_err() && store.changed().is_err(), "nothing more is written");
+    drop(screen);
+    drop(store);
+    assert_eq!(SqliteReader::open(&path).unwrap().events_after(lease.study, Seq(0), u64::MAX).unwrap().len(), 20);
+    assert_sound(&path);
 }

@@ -1,0 +1,306 @@
+//! Holds the store's tables against the fold of the journal, and says in words which row has something else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Difference, Entry};
+use crate::config;
+use crate::event::{Event, Seq};
+use crate::storage::memory::{attempts_of, runners_of};
+use crate::storage::{Attempt, OutcomeCursor, StorageError, StorageReader, StoredRunner, StudyId};
+use crate::study::StudySpec;
+use crate::time::Timestamp;
+use crate::trial::{Trial, TrialNumber};
+use crate::view::StudyView;
+
+/// What stands where one side has nothing.
+const NOTHING: &str = "nothing";
+
+/// Where something stands: the table, the row as a person would name it, the column.
+type Place = (&'static str, String, String);
+
+/// What one side has, in the order in which it is told.
+#[derive(Default)]
+struct Facts(Vec<(Place, String)>);
+
+impl Facts {
+    fn add(&mut self, table: &'static str, row: impl Into<String>, field: impl Into<String>, text: impl Into<String>) {
+        self.0.push(((table, row.into(), field.into()), text.into()));
+    }
+
+    /// Adds what is there.
+    fn maybe(&mut self, table: &'static str, row: impl Into<String>, field: impl Into<String>, text: Option<impl Into<String>>) {
+        if let Some(text) = text {
+            self.add(table, row, field, text);
+        }
+    }
+
+    /// The first place where two sides differ, and what each has there.
+    fn difference(self, other: Facts) -> Option<(Place, String, String)> {
+        let order: Vec<Place> = self.0.iter().chain(&other.0).map(|(place, _)| place.clone()).collect();
+        let (mut mine, mut theirs): (BTreeMap<_, _>, BTreeMap<_, _>) = (self.0.into_iter().collect(), other.0.into_iter().collect());
+        order.into_iter().find_map(|place| {
+            let (mine, theirs) = (mine.remove(&place), theirs.remove(&place));
+            let text = |side: Option<String>| side.unwrap_or_else(|| NOTHING.to_owned());
+            (mine != theirs).then(|| (place, text(mine), text(theirs)))
+        })
+    }
+}
+
+/// The number as it is compared: SQLite's columns drop the sign of a zero.
+fn number(value: f64) -> String {
+    if value == 0.0 { "0".to_owned() } else { value.to_string() }
+}
+
+/// Seconds since 1970: nobody's time zone plays a part.
+fn moment(at: Timestamp) -> String {
+    format!("{}.{:06} s", at.0.div_euclid(1_000_000), at.0.rem_euclid(1_000_000))
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(other) => other.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn of_trial(trial: &Trial, metric: &str) -> Facts {
+    let mut facts = Facts::default();
+    let mut own = |field: &str, text: Option<String>| facts.maybe("trial", "", field, text);
+    own("state", Some(trial.state.as_str().to_owned()));
+    own("origin", Some(json(&trial.origin)));
+    own("attempts", Some(trial.attempts.to_string()));
+    own("failures", Some(trial.failures.to_string()));
+    own("device", trial.device.as_ref().map(ToString::to_string));
+    own("until", trial.until.map(|until| until.to_string()));
+    own("hold", trial.hold.map(|hold| hold.as_str().to_owned()));
+    own("continued", trial.continued.map(|state| state.as_str().to_owned()));
+    own("reason", trial.reason.clone());
+    own("violation", trial.violation.map(number));
+    own("created_at", Some(moment(trial.created)));
+    own("started_at", trial.started.map(moment));
+    own("finished_at", trial.finished.map(moment));
+    own("busy_micros", Some(trial.busy_micros.to_string()));
+    let metrics: Vec<String> = trial.last_metrics.iter().map(|(name, value)| format!("{name}={}", number(value))).collect();
+    own("last_metrics", (!metrics.is_empty()).then(|| metrics.join(" ")));
+    for (name, value) in trial.params.iter() {
+        facts.add("param", name, "value", value.as_number().map_or_else(|| value.to_string(), number));
+    }
+    facts.maybe("trial_value", "", "value", trial.value.map(number));
+    for (step, value) in &trial.curve {
+        facts.add("report", format!("{metric} at step {step}"), "value", number(*value));
+    }
+    for decision in &trial.decisions {
+        let reason = decision.verdict.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
+        facts.add("decision", format!("step {}", decision.step), "verdict", format!("{}{reason}", decision.verdict.word()));
+    }
+    for checkpoint in &trial.checkpoints {
+        let bytes = checkpoint.bytes.map(|bytes| format!(", {bytes} bytes")).unwrap_or_default();
+        facts.add("checkpoint", checkpoint.path.display().to_string(), "step", format!("{}{bytes}", checkpoint.step));
+    }
+    for (index, note) in trial.notes.iter().enumerate() {
+        facts.add("trial_note", format!("note {index}"), "text", format!("{} at {}", note.text, moment(note.at)));
+    }
+    for tag in &trial.tags {
+        facts.add("trial_tag", tag, "tag", tag);
+    }
+    facts
+}
+
+fn of_study(view: &StudyView) -> Facts {
+    let mut facts = Facts::default();
+    facts.maybe("study", "", "finished_reason", view.finished.as_ref());
+    facts.maybe("study", "", "paused_reason", view.paused.as_ref());
+    facts.maybe("study", "", "race", view.race.as_ref().map(json));
+    facts.add("study", "", "ran_micros", view.ran_micros.to_string());
+    facts.add("study", "", "busy_micros", view.busy_micros.to_string());
+    facts.maybe("study", "", "killed_at", view.killed_at.map(moment));
+    facts.add("study", "", "extra_trials", view.extension.trials.to_string());
+    facts.add("study", "", "extra_micros", view.extension.time.as_micros().to_string());
+    facts.add("study", "", "extra_device_hours", number(view.extension.device_hours));
+    facts.add("study", "", "extra_cost", number(view.extension.cost));
+    for device in &view.paused_devices {
+        facts.add("paused_device", device.to_string(), "device", device.to_string());
+    }
+    for (index, note) in view.notes.iter().enumerate() {
+        facts.add("study_note", format!("note {index}"), "text", format!("{} at {}", note.text, moment(note.at)));
+    }
+    for tag in &view.tags {
+        facts.add("study_tag", tag, "tag", tag);
+    }
+    facts
+}
+
+fn of_attempt(attempt: &Attempt, runner: Option<Seq>) -> Facts {
+    let mut facts = Facts::default();
+    let mut own = |field: &str, text: Option<String>| facts.maybe("attempt", format!("attempt {}", attempt.attempt), field, text);
+    own("slot", Some(attempt.slot.index.to_string()));
+    own("device", Some(attempt.slot.device.to_string()));
+    own("pid", attempt.process.map(|(pid, _)| pid.to_string()));
+    own("pid_started", attempt.process.map(|(_, started)| started.to_string()));
+    own("started_at", Some(moment(attempt.started)));
+    own("ended_at", attempt.ended.map(moment));
+    own("outcome", attempt.end.as_ref().map(json));
+    own("reason", attempt.reason.clone());
+    own("runner", runner.map(|runner| runner.0.to_string()));
+    facts
+}
+
+fn of_runner(runner: &StoredRunner) -> Facts {
+    let mut facts = Facts::default();
+    let mut own = |field: &str, text: Option<String>| facts.maybe("runner", format!("runner of event {}", runner.seq.0), field, text);
+    own("pid", Some(runner.pid.to_string()));
+    own("host", Some(runner.host.clone()));
+    own("started_at", Some(moment(runner.started)));
+    own("stopped_at", runner.stopped.map(moment));
+    own("lineage", runner.lineage.as_ref().map(json));
+    facts
+}
+
+/// The first difference between what is stored and what the journal says.
+fn found(seq: Seq, trial: Option<TrialNumber>, stored: Facts, journal: Facts) -> Option<Difference> {
+    let ((table, row, field), stored, now) = stored.difference(journal)?;
+    Some(Difference { seq, trial, what: "state", table: Some(table), row, field, stored, now })
+}
+
+/// The first trial that the tables have otherwise than the journal, or else the study.
+pub(super) fn views_differ(metric: &str, folded: &StudyView, tables: &StudyView, seq: Seq) -> Option<Difference> {
+    let of = |view: &StudyView, index: usize| view.trials.get(index).map_or_else(Facts::default, |trial| of_trial(trial, metric));
+    let differs = |index: &usize| match (folded.trials.get(*index), tables.trials.get(*index)) {
+        (Some(folded), Some(tables)) => folded != tables,
+        _ => true,
+    };
+    let trials = (0..folded.trials.len().max(tables.trials.len())).filter(differs);
+    let of_trials = |index: usize| found(seq, Some(TrialNumber(index as u64)), of(tables, index), of(folded, index));
+    trials.into_iter().find_map(of_trials).or_else(|| found(seq, None, of_study(tables), of_study(folded)))
+}
+
+/// Holds what [`views_differ`] does not see against the journal: the specification, the objectives (metric and direction, as
+/// table `objective` has them), columns of trials that only lists read, reports of all metrics, attempts, runners.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn hold_tables(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    objectives: &[(String, String)],
+    revisions: &[(Seq, StudySpec)],
+    journal: &[Entry],
+) -> Result<Option<Difference>, StorageError> {
+    let seq = journal.last().map_or(Seq(0), |(seq, ..)| *seq);
+    let (attempts, runners) = (reader.attempts(study, None)?, reader.runners(study)?);
+    let stored = reader.summary(study)?;
+    if journal.is_empty() {
+        let rows = [(stored.counts.total(), "trials"), (attempts.len() as u64, "attempts"), (runners.len() as u64, "runners")];
+        let rows: Vec<String> = rows.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        if !rows.is_empty() {
+            let (mut empty, mut told) = (Facts::default(), Facts::default());
+            empty.add("event", "", "", "no events");
+            told.add("event", "", "", format!("events of {}", rows.join(", ")));
+            return Ok(found(seq, None, empty, told));
+        }
+    }
+    if let Some(difference) = specification(seq, &stored.spec, objectives, revisions, journal) {
+        return Ok(Some(difference));
+    }
+    let mut folded = StudyView::new(&stored.spec);
+    journal.iter().for_each(|(_, at, event)| folded.apply(*at, event));
+    for outcome in reader.outcomes(study, OutcomeCursor::default())?.0 {
+        let last = |last: Option<(u64, f64)>| {
+            let mut facts = Facts::default();
+            facts.maybe("trial", "", "last_step", last.map(|(step, _)| step.to_string()));
+            facts.maybe("trial", "", "last_value", last.map(|(_, value)| number(value)));
+            facts
+        };
+        let stored = outcome.last_step.map(|step| (step, outcome.last_value.unwrap_or(f64::NAN)));
+        let told = folded.trial(outcome.number).and_then(Trial::last);
+        if let Some(difference) = found(seq, Some(outcome.number), last(stored), last(told)) {
+            return Ok(Some(difference));
+        }
+    }
+    let mut told = reports_of(journal);
+    for trial in &folded.trials {
+        let facts = |reports: Vec<(String, u64, f64)>| {
+            let mut facts = Facts::default();
+            reports.into_iter().for_each(|(metric, step, value)| facts.add("report", format!("{metric} at step {step}"), "value", number(value)));
+            facts
+        };
+        let stored = facts(reader.reports(study, trial.number)?);
+        let told = told.remove(&trial.number).unwrap_or_default();
+        let told = facts(told.into_iter().map(|((metric, step), value)| (metric, step, value)).collect());
+        if let Some(difference) = found(seq, Some(trial.number), stored, told) {
+            return Ok(Some(difference));
+        }
+    }
+    let mut told = attempts_of(journal);
+    let mut stored: BTreeMap<_, Attempt> = attempts.into_iter().map(|attempt| ((attempt.trial, attempt.attempt.0), attempt)).collect();
+    for key in told.keys().chain(stored.keys()).copied().collect::<BTreeSet<_>>() {
+        let (told, stored) = (told.remove(&key), stored.remove(&key));
+        // Stores of old did not keep whose it was.
+        let runner = |attempt: &Attempt| attempt.runner.filter(|_| stored.as_ref().is_some_and(|stored| stored.runner.is_some()));
+        let facts = |attempt: &Option<Attempt>| attempt.as_ref().map_or_else(Facts::default, |attempt| of_attempt(attempt, runner(attempt)));
+        if let Some(difference) = found(seq, Some(key.0), facts(&stored), facts(&told)) {
+            return Ok(Some(difference));
+        }
+    }
+    let mut told: BTreeMap<Seq, StoredRunner> = runners_of(journal).into_iter().map(|runner| (runner.seq, runner)).collect();
+    let mut stored: BTreeMap<Seq, StoredRunner> = runners.into_iter().map(|runner| (runner.seq, runner)).collect();
+    for key in told.keys().chain(stored.keys()).copied().collect::<BTreeSet<_>>() {
+        let facts = |runner: Option<StoredRunner>| runner.as_ref().map_or_else(Facts::default, of_runner);
+        if let Some(difference) = found(seq, None, facts(stored.remove(&key)), facts(told.remove(&key))) {
+            return Ok(Some(difference));
+        }
+    }
+    Ok(None)
+}
+
+/// The study is what its last version was, with what was added to its budget since.
+fn specification(
+    seq: Seq,
+    stored: &StudySpec,
+    objectives: &[(String, String)],
+    revisions: &[(Seq, StudySpec)],
+    journal: &[Entry],
+) -> Option<Difference> {
+    if let Some((since, spec)) = revisions.last() {
+        let mut told = spec.clone();
+        for (at, _, event) in journal {
+            if let Event::BudgetExtended { by } = event
+                && at > since
+            {
+                told.budget.extend(*by);
+            }
+        }
+        let side = |text: &dyn Fn(&config::Change) -> Option<String>| {
+            let mut facts = Facts::default();
+            config::difference(stored, &told).iter().for_each(|change| facts.maybe("study", "spec", &change.path, text(change)));
+            facts
+        };
+        let difference = found(seq, None, side(&|change| change.old.clone()), side(&|change| change.new.clone()));
+        if difference.is_some() {
+            return difference;
+        }
+    }
+    let side = |objectives: &mut dyn Iterator<Item = (&str, &str)>| {
+        let mut facts = Facts::default();
+        for (index, (metric, direction)) in objectives.enumerate() {
+            facts.add("objective", format!("objective {index}"), "metric", metric);
+            facts.add("objective", format!("objective {index}"), "direction", direction);
+        }
+        facts
+    };
+    let told = side(&mut stored.objectives.iter().map(|objective| (objective.metric.as_str(), objective.direction.as_str())));
+    found(seq, None, side(&mut objectives.iter().map(|(metric, direction)| (metric.as_str(), direction.as_str()))), told)
+}
+
+/// All reports of each trial: a rerun's replaces the same step's.
+fn reports_of(journal: &[Entry]) -> BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> {
+    let mut reports: BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> = BTreeMap::new();
+    for (_, _, event) in journal {
+        if let Event::Reported { trial, step, metrics, .. } = event {
+            let own = reports.entry(*trial).or_default();
+            own.extend(metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value)));
+        }
+    }
+    reports
+}

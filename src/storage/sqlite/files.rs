@@ -1,0 +1,285 @@
+//! The files of the stores that this process has open: none of them is opened by hand, and one that is exchanged is missed.
+//!
+//! POSIX drops every lock that a process holds on a file when it closes any descriptor of that file (SQLite, "How To Corrupt
+//! An SQLite Database File", 2.2). Without its locks a store looks unused to the next reader, which removes its log when
+//! it leaves, and with it what was written since. So whatever opens a path that a user named asks here first. Locks belong
+//! to the process, and so does this list.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+/// What follows the store's name in the names of its log, its index and the journal of other modes.
+const ENDINGS: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+/// How every SQLite database begins.
+const HEADER: &[u8] = b"SQLite format 3\0";
+
+/// Another connection of this process may just be closing, and has removed its log already: so often it is looked again.
+const LOOKS: u32 = 200;
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+/// The files of one store, as they were when it was opened.
+#[derive(Debug)]
+pub(super) struct Files {
+    path: PathBuf,
+    /// Links followed: SQLite names the log and the index after this.
+    real: PathBuf,
+    /// One that cannot be looked at is never missed.
+    main: Option<Identity>,
+    /// Made by the first transaction, and the same until the last connection closes.
+    wal: OnceLock<Identity>,
+    shm: OnceLock<Identity>,
+}
+
+/// A file that is not the one that was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exchanged {
+    /// What follows the store's name: nothing, `-wal` or `-shm`.
+    pub(super) ending: &'static str,
+    /// What became of it.
+    pub(super) what: &'static str,
+}
+
+// A lock and not a channel: it is asked from every thread that opens a file, and holds plain facts.
+static OPEN: Mutex<Vec<Weak<Files>>> = Mutex::new(Vec::new());
+
+fn open_files() -> MutexGuard<'static, Vec<Weak<Files>>> {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.retain(|files| files.strong_count() > 0);
+    open
+}
+
+impl Files {
+    /// Those of a store to which a connection has just been opened, and has read. All connections of a process share them.
+    pub(super) fn of(path: &Path) -> Result<Arc<Files>, Exchanged> {
+        let mut looks = LOOKS;
+        loop {
+            let files = Files::look(path);
+            let mut open = open_files();
+            let Some(known) = open.iter().filter_map(Weak::upgrade).find(|known| files.main.is_some() && known.main == files.main) else {
+                let files = Arc::new(files);
+                open.push(Arc::downgrade(&files));
+                return Ok(files);
+            };
+            match known.check() {
+                Ok(()) => return Ok(known),
+                Err(exchanged) if looks == 0 => return Err(exchanged),
+                Err(_) => looks -= 1,
+            }
+            drop((known, open));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn look(path: &Path) -> Files {
+        let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let files = Files { path: path.to_owned(), main: identity(path), real, wal: OnceLock::new(), shm: OnceLock::new() };
+        files.learn();
+        files
+    }
+
+    /// Takes down the log and the index, once there are any.
+    fn learn(&self) {
+        for (known, ending) in [(&self.wal, "-wal"), (&self.shm, "-shm")] {
+            if known.get().is_none()
+                && let Some(identity) = identity(&self.beside(ending))
+            {
+                known.get_or_init(|| identity);
+            }
+        }
+    }
+
+    /// The path of the store with an ending.
+    pub(super) fn beside(&self, ending: &str) -> PathBuf {
+        with_ending(&self.real, ending)
+    }
+
+    /// An error if one of the files is not at its path any more.
+    pub(super) fn check(&self) -> Result<(), Exchanged> {
+        self.learn();
+        let ones = [
+            ("", self.main, &self.path),
+            ("-wal", self.wal.get().copied(), &self.beside("-wal")),
+            ("-shm", self.shm.get().copied(), &self.beside("-shm")),
+        ];
+        ones.into_iter().filter_map(|(ending, known, path)| Some((ending, known?, path))).try_for_each(|(ending, known, path)| {
+            let what = match fs::metadata(path) {
+                Ok(metadata) if (metadata.dev(), metadata.ino()) == known => return Ok(()),
+                Ok(_) => "was replaced by another file",
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) && ending.is_empty() => "was moved or deleted",
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => "was removed",
+                // Whoever may not look cannot tell.
+                Err(_) => return Ok(()),
+            };
+            Err(Exchanged { ending, what })
+        })
+    }
+
+    /// What lies at the path of the log now, if it is not the log that was opened: its length.
+    pub(super) fn other_log(&self) -> Option<u64> {
+        let metadata = fs::metadata(self.beside("-wal")).ok()?;
+        (Some(&(metadata.dev(), metadata.ino())) != self.wal.get()).then_some(metadata.len())
+    }
+
+    /// Whether the log that was opened is at its path.
+    pub(super) fn has_own_log(&self) -> bool {
+        self.wal.get().is_some() && identity(&self.beside("-wal")).as_ref() == self.wal.get()
+    }
+
+    fn has(&self, path: &Path, identity: Option<Identity>) -> bool {
+        let is_known = |known: Option<Identity>| known.is_some() && known == identity;
+        let is_there = |ending: &&str| identity.is_some() && self::identity(&self.beside(ending)) == identity;
+        let is_named = |ending: &&str| *path == self.beside(ending);
+        is_known(self.main)
+            || is_known(self.wal.get().copied())
+            || is_known(self.shm.get().copied())
+            || *path == self.real
+            || ENDINGS.iter().any(|ending| is_there(ending) || is_named(ending))
+    }
+}
+
+fn identity(path: &Path) -> Option<Identity> {
+    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// Whether `path` is a file of a store that this process has open: the store, its log, its index, or another name of one of
+/// them. Such a file is not opened by hand, and nothing else is put in its place.
+pub fn is_open_here(path: &Path) -> bool {
+    let identity = identity(path);
+    // A file that is not there yet is known by its directory and its name.
+    let named = match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => {
+            let parent = if parent == Path::new("") { Path::new(".") } else { parent };
+            fs::canonicalize(parent).map_or_else(|_| path.to_owned(), |parent| parent.join(name))
+        }
+        _ => path.to_owned(),
+    };
+    open_files().iter().filter_map(Weak::upgrade).any(|files| files.has(&named, identity))
+}
+
+/// Opens a file that a user named for reading, unless it belongs to a store that this process has open.
+///
+/// # Errors
+/// It cannot be opened, or belongs to such a store.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    if is_open_here(path) {
+        return Err(io::Error::new(ErrorKind::ResourceBusy, "it belongs to the store that is in use"));
+    }
+    File::open(path)
+}
+
+/// Reads such a file whole.
+///
+/// # Errors
+/// It cannot be read, or belongs to such a store.
+pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_file(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Whether a file is a database of SQLite, by its first bytes, whatever its name. One that this process has open is one. What
+/// is no file (a directory, a pipe) is none.
+///
+/// # Errors
+/// The file is there and cannot be looked into.
+pub fn is_database(path: &Path) -> io::Result<bool> {
+    if !fs::metadata(path)?.is_file() {
+        return Ok(false);
+    }
+    if is_open_here(path) {
+        return Ok(true);
+    }
+    let mut bytes = [0; HEADER.len()];
+    match File::open(path)?.read_exact_at(&mut bytes, 0) {
+        Ok(()) => Ok(bytes == HEADER),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::sqlite::{SqliteReader, SqliteStore};
+
+    #[test]
+    fn a_file_is_missed_when_it_is_moved_replaced_or_deleted_and_found_when_it_is_back() {
+        let directory = tempfile::tempdir().unwrap();
+        for ending in ["", "-wal", "-shm"] {
+            let store = directory.path().join(format!("a{ending}.db"));
+            for each in ["", "-wal", "-shm"] {
+                fs::write(with_ending(&store, each), "x").unwrap();
+            }
+            let (path, away) = (with_ending(&store, ending), directory.path().join("b"));
+            let files = Files::of(&store).unwrap();
+            files.check().unwrap();
+            fs::rename(&path, &away).unwrap();
+            let gone = if ending.is_empty() { "was moved or deleted" } else { "was removed" };
+            assert_eq!(files.check(), Err(Exchanged { ending, what: gone }));
+            fs::write(&path, "x").unwrap();
+            assert_eq!(files.check(), Err(Exchanged { ending, what: "was replaced by another file" }));
+            fs::rename(&away, &path).unwrap();
+            files.check().unwrap();
+        }
+    }
+
+    #[test]
+    fn every_name_of_a_stores_files_is_known_while_it_is_open_and_no_longer() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("hpsearch.db");
+        let store = SqliteStore::open(&path).unwrap();
+        let (link, soft, other) = (directory.path().join("link"), directory.path().join("soft"), directory.path().join("other"));
+        fs::hard_link(with_ending(&path, "-shm"), &link).unwrap();
+        std::os::unix::fs::symlink(&path, &soft).unwrap();
+        fs::write(&other, "x").unwrap();
+        for name in [path.clone(), with_ending(&path, "-wal"), with_ending(&path, "-shm"), with_ending(&path, "-journal"), link, soft.clone()] {
+            assert!(is_open_here(&name), "{}", name.display());
+            assert!(open_file(&name).is_err() && read_file(&name).is_err());
+        }
+        assert!(!is_open_here(&other) && read_file(&other).unwrap() == b"x" && !is_open_here(&directory.path().join("no such/file")));
+        drop(store);
+        assert!(!is_open_here(&path) && !is_open_here(&soft));
+        let reader = SqliteReader::open(&path).unwrap();
+        assert!(is_open_here(&path));
+        drop(reader);
+    }
+
+    #[test]
+    fn a_database_is_known_by_how_it_begins() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("any name");
+        drop(SqliteStore::open(&path).unwrap());
+        assert!(is_database(&path).unwrap());
+        let _open = SqliteReader::open(&path).unwrap();
+        assert!(is_database(&path).unwrap(), "it is not opened for that");
+        let text = directory.path().join("text");
+        fs::write(&text, "SQLite").unwrap();
+        assert!(!is_database(&text).unwrap() && !is_database(directory.path()).unwrap());
+        assert!(is_database(&directory.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn connections_that_are_opened_and_closed_at_once_are_not_taken_for_an_exchange() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("hpsearch.db");
+        drop(SqliteStore::open(&path).unwrap());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..50).for_each(|_| drop(SqliteReader::open(&path).unwrap())));
+            }
+        });
+    }
+}

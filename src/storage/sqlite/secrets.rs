@@ -1,0 +1,101 @@
+//! Erases the values of `[command] env` that older versions stored: from the rows, and then from the file's free pages.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, params};
+
+use super::append::to_json;
+use super::fault::Fault;
+use super::read::json;
+use crate::lineage::{Masked, masked_command};
+use crate::storage::BUSY_TIMEOUT;
+
+/// Others may read meanwhile: what is left then is done by whoever opens the store next.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Erases the values from all rows, inside the migration's transaction, and notes that the file is to be written anew.
+pub(super) fn erase(connection: &Connection) -> Result<(), Fault> {
+    let values = values(connection)?;
+    if values.is_empty() {
+        return Ok(());
+    }
+    for table in ["study", "study_revision"] {
+        connection.execute(
+            &format!(
+                "UPDATE {table} SET spec = json_set(spec, '$.program.command.env',
+                   json((SELECT json_group_object(key, NULL) FROM json_each({table}.spec, '$.program.command.env'))))
+                 WHERE json_type(spec, '$.program.command.env') = 'object'"
+            ),
+            [],
+        )?;
+    }
+    let masked = Masked::new(values.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    rewrite(connection, "SELECT digest, body FROM document", "UPDATE document SET body = ?2 WHERE digest = ?1", |text| Ok(masked.text(text)))?;
+    let command = |text: &str| {
+        let words: Vec<String> = json(text, || "the command line of a runner".to_owned())?;
+        to_json(&masked_command(&words))
+    };
+    rewrite(
+        connection,
+        "SELECT seq, lineage -> '$.command' FROM runner WHERE lineage IS NOT NULL",
+        "UPDATE runner SET lineage = json_set(lineage, '$.command', json(?2)) WHERE seq = ?1",
+        command,
+    )?;
+    rewrite(
+        connection,
+        "SELECT seq, body -> '$.lineage.command' FROM event WHERE type = 'runner_described'",
+        "UPDATE event SET body = json_set(body, '$.lineage.command', json(?2)) WHERE seq = ?1",
+        command,
+    )?;
+    connection.execute("UPDATE store SET values_left = 1", [])?;
+    Ok(())
+}
+
+/// Every value that a specification has, with its name; one name may have had several.
+fn values(connection: &Connection) -> Result<Vec<(String, String)>, Fault> {
+    let mut statement = connection.prepare(
+        "SELECT DISTINCT e.key, e.value FROM (SELECT spec FROM study UNION ALL SELECT spec FROM study_revision) s
+         JOIN json_each(s.spec, '$.program.command.env') e WHERE e.type = 'text'",
+    )?;
+    Ok(statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
+}
+
+/// Writes anew what changes of a text column, by its key.
+fn rewrite(connection: &Connection, select: &str, update: &str, change: impl Fn(&str) -> Result<String, Fault>) -> Result<(), Fault> {
+    let mut statement = connection.prepare(select)?;
+    let rows = statement.query_map([], |row| Ok((row.get::<_, rusqlite::types::Value>(0)?, row.get::<_, String>(1)?)))?;
+    let rows: Vec<(rusqlite::types::Value, String)> = rows.collect::<Result<_, _>>()?;
+    for (key, text) in rows {
+        let changed = change(&text)?;
+        if changed != text {
+            connection.execute(update, params![key, changed])?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether what was erased may still be in the file.
+pub(super) fn are_left(connection: &Connection) -> bool {
+    connection.query_row("SELECT values_left FROM store", [], |row| row.get(0)).unwrap_or(false)
+}
+
+/// Writes the file anew if what was erased may still be in it. A process that dies on the way leaves that to the next one.
+pub(super) fn finish(connection: &Connection) -> Result<(), Fault> {
+    if !are_left(connection) {
+        return Ok(());
+    }
+    connection.busy_timeout(PATIENCE)?;
+    let is_clean = || {
+        connection.execute_batch("PRAGMA secure_delete = ON; VACUUM")?;
+        // The log held the pages as they were.
+        let is_busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        if !is_busy {
+            connection.execute("UPDATE store SET values_left = 0", [])?;
+        }
+        connection.execute_batch("PRAGMA secure_delete = OFF")
+    };
+    // The store can be used without that.
+    let _done_by_the_next = is_clean();
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    Ok(())
+}

@@ -1,0 +1,474 @@
+//! The store while others touch its files, what is never written into it, and what `verify` finds in one that was tampered with.
+
+use std::fs;
+use std::path::Path;
+
+use rusqlite::Connection;
+use serde_json::Value as Json;
+
+use crate::commands::{Ended, ONE_SLOT, REPORT_X, Running, Site, assert_done, study, wait_until};
+
+/// Steps with a report each, 0.05 s apart, until `last`; a step is in the file `steps.N` once its report was answered.
+fn steps(last: u64) -> String {
+    format!(
+        "step=0\nwhile [ $step -lt {last} ]; do\n  step=$((step + 1)); sleep 0.05\n\
+         echo \"@hpsearch {{\\\"step\\\":$step,\\\"loss\\\":$1}}\"\n  read -r answer || exit 8\n  echo $step >> steps.$HPSEARCH_TRIAL\ndone\n"
+    )
+}
+
+const STORE: &str = "runs/hpsearch.db";
+
+fn database(site: &Site) -> Connection {
+    Connection::open(site.path(STORE)).unwrap()
+}
+
+fn assert_sound(site: &Site) {
+    let store = database(site);
+    let verdict: String = store.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+    assert!(!store.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap());
+}
+
+/// The steps that were answered, and those of them that the store lacks.
+fn answered_and_lost(site: &Site, trials: u64) -> (usize, Vec<(u64, i64)>) {
+    let answers: Vec<(u64, i64)> =
+        (0..trials).flat_map(|trial| site.lines(&format!("steps.{trial}")).into_iter().map(move |step| (trial, step.parse().unwrap()))).collect();
+    let store = database(site);
+    let mut report = store.prepare("SELECT 1 FROM report WHERE trial_id % 1000000000 = ?1 AND step = ?2").unwrap();
+    let mut is_stored = |(trial, step): &(u64, i64)| report.exists([trial.cast_signed(), *step]).unwrap();
+    let lost = answers.iter().filter(|answer| !is_stored(answer)).copied().collect();
+    (answers.len(), lost)
+}
+
+/// What a plain reader does: it opens the store, reads, and closes it.
+fn read_and_close(site: &Site) {
+    let store = database(site);
+    store.query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0)).unwrap();
+}
+
+/// A command that has one of the store's files as a word.
+fn naming(word: &str, budget: &str) -> String {
+    study(budget, ONE_SLOT).replace("\"{x}\"]", &format!("\"{{x}}\", \"{word}\"]"))
+}
+
+/// Runs a study whose command has `word` in it while others read the store; every answer must be kept.
+fn run_while_others_read(site: &Site) {
+    let mut running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    while !running.has_ended() {
+        // What was answered before is seen by everyone, at any time.
+        let (answered, lost) = answered_and_lost(site, 2);
+        assert_eq!(lost, [], "of {answered}");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_done(&running.end());
+    assert_eq!(answered_and_lost(site, 2), (16, Vec::new()));
+    assert_sound(site);
+}
+
+#[test]
+fn a_command_that_names_a_file_of_the_store_does_not_cost_the_runner_its_locks() {
+    for ending in ["", "-wal", "-shm"] {
+        run_while_others_read(&Site::new(&naming(&format!("{STORE}{ending}"), "trials = 2"), &steps(8)));
+    }
+}
+
+#[test]
+fn another_name_of_the_store_does_not_cost_the_runner_its_locks_either() {
+    let site = Site::new(&naming("other-name", "trials = 2"), &steps(8));
+    assert_done(&site.run(&["run", "study.toml", "--plain", "--fork", "first", "--set", "budget.trials=1"]));
+    fs::remove_file(site.path("steps.0")).unwrap();
+    fs::hard_link(site.path(STORE), site.path("other-name")).unwrap();
+    let mut running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    while !running.has_ended() {
+        let answered = site.lines("steps.0").len() + site.lines("steps.1").len();
+        let stored: i64 = database(&site).query_row("SELECT count(*) FROM report WHERE trial_id >= 2000000000", [], |row| row.get(0)).unwrap();
+        assert!(usize::try_from(stored).unwrap() >= answered, "{stored} of {answered}");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_done(&running.end());
+    assert_sound(&site);
+}
+
+/// Starts a study of two trials on two slots, lets `strike` at its files once steps are done, and waits for its end.
+fn struck(strike: impl FnOnce(&Site)) -> (Site, Ended) {
+    let site = Site::new(&study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), &steps(200));
+    let running: Running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("steps are done", || site.lines("steps.0").len() >= 3 && site.lines("steps.1").len() >= 3);
+    strike(&site);
+    let ended = running.end();
+    assert_eq!(site.processes(""), [0; 0]);
+    (site, ended)
+}
+
+fn remove(site: &Site, ending: &str) {
+    fs::remove_file(site.path(&format!("{STORE}{ending}"))).unwrap();
+}
+
+/// It ended with 5, said which file went and what to do, and the store is sound and can be gone on with.
+fn assert_missed(site: &Site, ended: &Ended, words: &[&str]) {
+    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
+    for word in words {
+        assert!(ended.err.contains(word), "`{word}`: {}", ended.err);
+    }
+    assert_sound(site);
+    site.write("trial.sh", REPORT_X);
+    assert_done(&site.run_study());
+    assert_eq!(site.states(), ["complete", "complete"]);
+    assert_sound(site);
+}
+
+#[test]
+fn a_removed_wal_is_missed_before_anything_more_is_answered_and_what_was_answered_is_saved() {
+    let (site, ended) = struck(|site| remove(site, "-wal"));
+    let (answered, lost) = answered_and_lost(&site, 2);
+    assert_eq!(lost, [], "of {answered}\n{}", ended.err);
+    assert_missed(&site, &ended, &["hpsearch.db-wal", "was removed", "everything that was answered is stored"]);
+}
+
+#[test]
+fn a_removed_shm_is_missed_before_anything_more_is_answered_and_nothing_is_lost() {
+    let (site, ended) = struck(|site| remove(site, "-shm"));
+    assert_eq!(answered_and_lost(&site, 2).1, []);
+    assert_missed(&site, &ended, &["hpsearch.db-shm", "was removed", "everything that was answered is stored"]);
+}
+
+#[test]
+fn both_removed_are_missed_and_what_was_answered_is_saved() {
+    let (site, ended) = struck(|site| ["-wal", "-shm"].into_iter().for_each(|ending| remove(site, ending)));
+    assert_eq!(answered_and_lost(&site, 2).1, []);
+    assert_missed(&site, &ended, &["was removed", "everything that was answered is stored"]);
+}
+
+#[test]
+fn a_plain_reader_that_comes_after_the_removal_changes_nothing() {
+    let (site, ended) = struck(|site| {
+        ["-wal", "-shm"].into_iter().for_each(|ending| remove(site, ending));
+        read_and_close(site);
+        // A process of its own, too.
+        site.run(&["ls"]);
+    });
+    assert_eq!(answered_and_lost(&site, 2).1, []);
+    assert_missed(&site, &ended, &["everything that was answered is stored"]);
+}
+
+#[test]
+fn a_log_that_somebody_else_wrote_to_is_not_mixed_with_the_one_that_was_removed() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(200));
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("steps are done", || site.lines("steps.0").len() >= 3);
+    // It waits while somebody else makes a log of another history.
+    running.signal(rustix::process::Signal::STOP);
+    wait_until("it is stopped", || hpsearch::processes::is_stopped(running.child.id()));
+    ["-wal", "-shm"].into_iter().for_each(|ending| remove(&site, ending));
+    database(&site).execute_batch("CREATE TABLE IF NOT EXISTS of_mine (x); INSERT INTO of_mine VALUES (1)").unwrap();
+    running.signal(rustix::process::Signal::CONT);
+    let ended = running.end();
+    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
+    assert!(ended.err.contains("another process has written to the new one"), "{}", ended.err);
+    assert_sound(&site);
+    assert_eq!(database(&site).query_row("SELECT x FROM of_mine", [], |row| row.get::<_, i64>(0)).unwrap(), 1);
+}
+
+#[test]
+fn files_that_are_replaced_by_copies_are_missed_and_the_store_stays_sound() {
+    for ending in ["-wal", "-shm"] {
+        let (site, ended) = struck(|site| {
+            let (path, copy) = (site.path(&format!("{STORE}{ending}")), site.path("copy"));
+            fs::copy(&path, &copy).unwrap();
+            fs::rename(&copy, &path).unwrap();
+        });
+        assert_missed(&site, &ended, &[&format!("hpsearch.db{ending}"), "was replaced by another file"]);
+    }
+}
+
+#[test]
+fn another_process_that_has_the_store_open_keeps_a_removed_wal_from_being_written_back_and_that_is_said() {
+    let mut holder = None;
+    let (site, ended) = struck(|site| {
+        let reader = Connection::open_with_flags(site.path(STORE), rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+        reader.query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0)).unwrap();
+        holder = Some(reader);
+        remove(site, "-wal");
+    });
+    drop(holder);
+    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
+    assert!(ended.err.contains("another process has the store open"), "{}", ended.err);
+    assert_sound(&site);
+}
+
+#[test]
+fn a_runner_that_has_nothing_to_write_misses_its_wal_too() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), "echo >> started\nsleep 309\n");
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the trial runs", || site.path("started").exists());
+    remove(&site, "-wal");
+    let ended = running.end();
+    assert_eq!(ended.code, 5, "{}", ended.err);
+    assert_eq!(site.processes(""), [0; 0]);
+    assert_sound(&site);
+}
+
+#[test]
+fn results_are_not_written_over_the_store() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
+    assert_done(&site.run_study());
+    fs::hard_link(site.path(STORE), site.path("trials.csv")).unwrap();
+    for target in [STORE, "runs/hpsearch.db-wal", "trials.csv"] {
+        let refused = site.run(&["export-data", "s", "-o", target]);
+        assert_eq!(refused.code, 2, "{target}: {}\n{}", refused.out, refused.err);
+        assert!(refused.err.contains("the store"), "{}", refused.err);
+    }
+    assert_sound(&site);
+    assert_eq!(site.states(), ["complete"]);
+}
+
+/// Every file below a directory that holds the text.
+fn files_with(directory: &Path, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_with(&path, text));
+        } else if fs::read(&path).unwrap().windows(text.len()).any(|part| part == text.as_bytes()) {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+const KEY: &str = "sk-secret-0123456789";
+const ROTATED: &str = "sk-rotated-9876543210";
+const TOKEN: &str = "tok-of-the-command-line";
+
+fn with_key(key: &str, trials: u64) -> String {
+    study(&format!("trials = {trials}"), ONE_SLOT).replace("[budget]", &format!("env = {{ API_KEY = \"{key}\", MODE = \"fast\" }}\n[budget]"))
+}
+
+#[test]
+fn values_of_the_commands_environment_reach_the_program_and_are_written_nowhere() {
+    let site = Site::new(&with_key(KEY, 1), &format!("[ \"$API_KEY\" = {KEY} ] && [ \"$TOKEN\" = {TOKEN} ] || exit 9\n{REPORT_X}"));
+    let git = |words: &[&str]| {
+        let mut all = vec!["-c", "user.name=n", "-c", "user.email=e@x"];
+        all.extend(words);
+        site.run_program(Path::new("git"), &all).is_some_and(|ended| ended.code == 0)
+    };
+    // A repository in which the key is not committed: what changed since is kept with the results.
+    let has_git = git(&["init", "--quiet"]);
+    site.write("study.toml", &with_key("none", 1));
+    if has_git {
+        assert!(git(&["add", "study.toml"]) && git(&["commit", "--quiet", "-m", "first"]));
+    }
+    site.write("study.toml", &with_key(KEY, 1));
+    let said = site.run(&["run", "study.toml", "--events", "--set", &format!("command.env.TOKEN={TOKEN}")]);
+    assert_done(&said);
+    assert_eq!(site.states(), ["complete"]);
+    for value in [KEY, TOKEN] {
+        assert_eq!(files_with(&site.path("runs"), value), Vec::<String>::new());
+    }
+    let mut texts = vec![said.out, said.err];
+    for verb in [
+        &["show", "s"][..],
+        &["show", "s", "--json"],
+        &["show", "s", "0"],
+        &["show", "s", "0", "--json"],
+        &["explain", "s", "0"],
+        &["explain", "s", "0", "--json"],
+        &["events", "s"],
+        &["events", "s", "--json"],
+        &["best", "s"],
+        &["best", "s", "--json"],
+        &["ls", "--json"],
+        &["diff", "s", "study.toml"],
+        &["diff", "s", "study.toml", "--json"],
+        &["diff", "study.toml", "--set", "command.env.API_KEY=sk-rotated-9876543210"],
+        &["check", "study.toml"],
+    ] {
+        let ended = site.run(verb);
+        texts.extend([ended.out, ended.err]);
+    }
+    for value in [KEY, ROTATED, TOKEN] {
+        let holding: Vec<&String> = texts.iter().filter(|text| text.contains(value)).collect();
+        assert!(holding.is_empty(), "{value}: {holding:?}");
+    }
+    let shown = site.run(&["show", "s"]);
+    assert!(shown.out.contains("API_KEY"), "its name is shown, with a digest of its value: {}", shown.out);
+}
+
+#[test]
+fn a_changed_value_of_the_environment_is_said_by_its_name_and_taken() {
+    let site = Site::new(&with_key(KEY, 1), &format!("echo \"$API_KEY\" >> seen\n{REPORT_X}"));
+    assert_done(&site.run_study());
+    site.write("study.toml", &with_key(ROTATED, 2));
+    let again = site.run_study();
+    assert_done(&again);
+    assert!(again.err.contains("command.env.API_KEY"), "{}", again.err);
+    assert!(!again.err.contains("command.env.MODE") && !again.err.contains(KEY) && !again.err.contains(ROTATED), "{}", again.err);
+    assert_eq!(site.lines("seen"), [KEY, ROTATED]);
+    // A variable that comes or goes changes the command itself.
+    site.write("study.toml", &with_key(ROTATED, 3).replace(", MODE = \"fast\"", ""));
+    let refused = site.run_study();
+    assert_eq!(refused.code, 6, "{}", refused.err);
+    assert!(refused.err.contains("command.env.MODE") && !refused.err.contains("fast"), "{}", refused.err);
+}
+
+#[test]
+fn an_interrupted_run_does_not_print_the_values_of_its_command_line() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), "echo >> started\nsleep 309\n");
+    let running = site.start(&["run", "study.toml", "--plain", "--set", &format!("command.env.TOKEN={TOKEN}")]);
+    wait_until("the trial runs", || site.path("started").exists());
+    running.signal(rustix::process::Signal::INT);
+    let ended = running.end();
+    assert_eq!(ended.code, 130, "{}", ended.err);
+    assert!(ended.err.contains("command.env.TOKEN=") && !ended.err.contains(TOKEN), "{}", ended.err);
+}
+
+/// A study whose values have every kind of row: several metrics, two attempts, a zero with a sign.
+fn many_rows() -> Site {
+    let script = "[ $HPSEARCH_TRIAL -ne 1 ] || [ $HPSEARCH_ATTEMPT -gt 0 ] || kill -9 $$\n\
+        echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1,\\\"accuracy\\\":0.5}\"\n\
+        echo \"@hpsearch {\\\"step\\\":2,\\\"loss\\\":-0.0,\\\"accuracy\\\":0.75}\"\n";
+    let site = Site::new(&study("trials = 3", &format!("{ONE_SLOT}[retry]\nmax = 1\non = [\"worker_lost\"]\n")), script);
+    assert_done(&site.run_study());
+    site
+}
+
+#[test]
+fn a_zero_with_a_sign_is_no_difference() {
+    let site = many_rows();
+    let verified = site.run(&["verify", "s"]);
+    assert_eq!(verified.code, 0, "{}\n{}", verified.out, verified.err);
+}
+
+/// What `verify` says of a store that was tampered with: its table, trial and field, and the two sides.
+fn found_after(site: &Site, sql: &str) -> (Ended, Json) {
+    let tampered = Site::new("", "");
+    fs::create_dir(tampered.path("runs")).unwrap();
+    fs::copy(site.path(STORE), tampered.path(STORE)).unwrap();
+    let store = database(&tampered);
+    store.execute_batch(&format!("PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON; {sql}")).unwrap();
+    drop(store);
+    let said = tampered.run(&["verify", "s"]);
+    assert_eq!(said.code, 7, "{sql}: {}\n{}", said.out, said.err);
+    let json = tampered.run(&["verify", "s", "--json"]);
+    assert_eq!(json.code, 7);
+    let json: Json = serde_json::from_str(&json.out).unwrap();
+    (said, json["difference"].clone())
+}
+
+#[test]
+fn stores_of_older_versions_that_were_brought_up_to_date_repeat_exactly() {
+    for dump in [include_str!("stores/v1.sql"), include_str!("stores/v2.sql"), include_str!("stores/v3.sql")] {
+        let site = Site::new("", "");
+        fs::create_dir(site.path("runs")).unwrap();
+        database(&site).execute_batch(dump).unwrap();
+        let verified = site.run(&["verify", "old"]);
+        assert_eq!(verified.code, 0, "{}\n{}", verified.out, verified.err);
+        assert!(verified.err.contains("brought up to date"), "{}", verified.err);
+        assert_eq!(verified.err.contains("still holds them"), dump.contains("API_KEY"), "{}", verified.err);
+        assert_eq!(site.run(&["verify", "old"]).err, "", "it is said once");
+    }
+}
+
+#[test]
+fn every_table_is_held_against_the_journal() {
+    let site = many_rows();
+    let trial = |number: u64, table: &str| format!("{table}.{} = 1000000000 + {number}", if table == "trial" { "id" } else { "trial_id" });
+    let of = |table: &str| format!("{} ", trial(1, table));
+    // What is done to the store; then the table, the trial and the field that are named.
+    let cases: Vec<(String, &str, Option<u64>, &str)> = vec![
+        ("DELETE FROM event".to_owned(), "event", None, ""),
+        ("DELETE FROM event WHERE seq > 4".to_owned(), "", None, ""),
+        ("UPDATE objective SET direction = 'maximize'".to_owned(), "objective", None, "objective 0 direction"),
+        ("UPDATE objective SET metric = 'accuracy'".to_owned(), "objective", None, "objective 0 metric"),
+        ("UPDATE study SET spec = replace(spec, '\"minimize\"', '\"maximize\"')".to_owned(), "study", None, "spec study.direction"),
+        ("UPDATE study SET spec = json_set(spec, '$.seed', 8)".to_owned(), "study", None, "spec study.seed"),
+        ("UPDATE study SET finished_reason = 'so'".to_owned(), "study", None, "finished_reason"),
+        ("UPDATE study SET ran_micros = ran_micros + 1".to_owned(), "study", None, "ran_micros"),
+        (format!("UPDATE trial SET last_value = 0.125 WHERE {}", of("trial")), "trial", Some(1), "last_value"),
+        (format!("UPDATE trial SET last_step = 9 WHERE {}", of("trial")), "trial", Some(1), "last_step"),
+        (format!("UPDATE trial SET last_metrics = '{{}}' WHERE {}", of("trial")), "trial", Some(1), "last_metrics"),
+        (format!("UPDATE trial SET state = 'pruned' WHERE {}", of("trial")), "trial", Some(1), "state"),
+        (format!("UPDATE trial SET attempts = 7 WHERE {}", of("trial")), "trial", Some(1), "attempts"),
+        (format!("UPDATE trial_value SET value = -1 WHERE {}", of("trial_value")), "trial_value", Some(1), "value"),
+        (format!("UPDATE param SET value = '0.5' WHERE {}", of("param")), "param", Some(1), "x value"),
+        (
+            format!(
+                "UPDATE report SET value = 0.125 WHERE step = 1 AND metric_id = (SELECT id FROM metric WHERE name = 'accuracy') AND {}",
+                of("report")
+            ),
+            "report",
+            Some(1),
+            "accuracy at step 1 value",
+        ),
+        (
+            format!("DELETE FROM report WHERE step = 1 AND metric_id = (SELECT id FROM metric WHERE name = 'accuracy') AND {}", of("report")),
+            "report",
+            Some(1),
+            "accuracy at step 1 value",
+        ),
+        (
+            format!(
+                "UPDATE report SET value = 0.125 WHERE step = 1 AND metric_id = (SELECT id FROM metric WHERE name = 'loss') AND {}",
+                of("report")
+            ),
+            "report",
+            Some(1),
+            "loss at step 1 value",
+        ),
+        (format!("UPDATE attempt SET outcome = '\"completed\"' WHERE attempt = 0 AND {}", of("attempt")), "attempt", Some(1), "attempt 0 outcome"),
+        (format!("DELETE FROM attempt WHERE attempt = 0 AND {}", of("attempt")), "attempt", Some(1), ""),
+        (format!("UPDATE attempt SET device = 'cpu' WHERE attempt = 1 AND {}", of("attempt")), "attempt", Some(1), "attempt 1 device"),
+        ("UPDATE runner SET host = 'elsewhere'".to_owned(), "runner", None, "runner of event 1 host"),
+        ("UPDATE runner SET stopped_at = NULL".to_owned(), "runner", None, "runner of event 1 stopped_at"),
+        ("UPDATE runner SET lineage = NULL".to_owned(), "runner", None, "runner of event 1 lineage"),
+        ("DELETE FROM runner".to_owned(), "runner", None, ""),
+    ];
+    for (sql, table, trial, field) in cases {
+        let (said, difference) = found_after(&site, &sql);
+        if table.is_empty() {
+            continue;
+        }
+        assert_eq!(difference["table"], table, "{sql}: {difference}\n{}", said.out);
+        assert_eq!(difference["trial"], serde_json::json!(trial), "{sql}: {difference}");
+        let place = ["row", "field"].map(|key| difference[key].as_str().unwrap_or_default()).join(" ");
+        assert!(field.is_empty() || place.trim() == field, "{sql}: {difference}");
+        assert!(said.out.contains(&format!("table `{table}`")), "{sql}: {}", said.out);
+        let column = field.rsplit(' ').next().unwrap();
+        assert!(said.out.contains(column), "{sql}: {}", said.out);
+        for debug in ["Some(", "None", "Trial {", "TrialNumber"] {
+            assert!(!said.out.contains(debug), "{sql}: {}", said.out);
+        }
+    }
+}
+
+#[test]
+fn names_of_stores_that_sqlite_would_take_for_something_special_are_names_of_files() {
+    for name in [":memory:", "file:x.db", "file::memory:?cache=shared", "file:x.db?mode=memory"] {
+        let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
+        assert_done(&site.run(&["run", "study.toml", "--plain", "--store", name]));
+        assert!(
+            site.path(name).is_file(),
+            "{name}: {:?}",
+            fs::read_dir(site.path("")).unwrap().flatten().map(|entry| entry.file_name()).collect::<Vec<_>>()
+        );
+        let listed = site.run(&["ls", "--json", "--store", name]);
+        assert_done(&listed);
+        assert!(listed.out.contains("\"s\""), "{name}: {}", listed.out);
+        assert_done(&site.run(&["note", "s", "-m", "so", "--store", name]));
+        assert!(site.run(&["show", "s", "--store", name]).out.contains("so"), "{name}");
+        assert!(!site.path("x.db").exists() && !site.path("runs").join("hpsearch.db").exists());
+    }
+}
+
+#[test]
+fn an_empty_variable_for_the_store_is_no_variable_and_an_empty_option_is_refused() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
+    let program = Path::new(env!("CARGO_BIN_EXE_hpsearch"));
+    assert_done(&site.start_with(program, &["run", "study.toml", "--plain"], &[("HPSEARCH_STORE", "")]).end());
+    assert!(site.path(STORE).is_file());
+    let refused = site.run(&["ls", "--store", ""]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains("--store") && refused.err.contains("names no file"), "{}", refused.err);
+}
