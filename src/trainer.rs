@@ -52,6 +52,7 @@ mod task;
 mod tensor_file;
 #[cfg(test)]
 mod tests;
+mod tokenizer_file;
 mod training;
 mod tuning;
 mod vocabulary;
@@ -78,6 +79,7 @@ pub use pretrained::{at_hand, locate};
 pub use probe::probe;
 pub use profile::{Profile, profile};
 pub use quantization::quantize;
+pub use tokenizer_file::panics_are_errors;
 pub use training::train;
 pub use tuning::fits;
 

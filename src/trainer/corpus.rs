@@ -5,10 +5,11 @@ use tokenizers::Tokenizer;
 use super::durable::Draft;
 use super::families::Keys;
 use super::pace::{bytes as bytes_of, portions};
-use super::preparation::{PARSE, Sources, TOKENISE, clean, normalized};
+use super::preparation::{PARSE, Sources, TOKENISE, check_pieces, clean, normalized};
 use super::prepared::{Description, Split, Stream, TokenRows};
 use super::spelling::{END, about, encode, encode_telling, train_tokenizer, unknown};
 use super::splits::hold_out;
+use super::tokenizer_file::guarded;
 use super::{DataProblem, Finding, TrainerError, pretrained};
 use crate::arguments::TokenizerSource;
 
@@ -121,7 +122,7 @@ impl Source {
         }
         let mut ids = Vec::with_capacity(texts.len());
         for portion in portions(texts) {
-            let encodings = self.tokenizer.encode_batch_fast(portion.to_vec(), true).map_err(TrainerError::tokenizer)?;
+            let encodings = guarded(|| self.tokenizer.encode_batch_fast(portion.to_vec(), true)).map_err(TrainerError::tokenizer)?;
             ids.extend(encodings.iter().map(|encoding| encoding.get_ids().to_vec()));
             told(bytes_of(portion));
         }
@@ -161,6 +162,7 @@ fn running(sources: &Sources, findings: &mut Vec<Finding>) -> Result<Corpus, Tra
     for (file, split) in sources.files.iter().zip(&mut splits) {
         let Some((path, file)) = file else { continue };
         let text = file.text(path)?;
+        check_pieces(text, path)?;
         split.push(if data.clean.normalize { text.lines().map(|line| normalized(line) + "\n").collect() } else { text.to_owned() });
     }
     let all = splits[0][0].chars().count();

@@ -3,9 +3,6 @@
 use std::any::Any;
 use std::path::Path;
 
-use burn::tensor::Device;
-use tokenizers::Tokenizer;
-
 use super::checkpoint::ModelFiles;
 use super::dice::{Dice, key};
 use super::language_modeling::LanguageModel;
@@ -13,7 +10,9 @@ use super::layers::{Cache, Pass};
 use super::parameters::{Values, host};
 use super::pretrained::check_tokens;
 use super::spelling;
-use super::{TrainerError, device};
+use super::tokenizer_file::guarded;
+use super::{TrainerError, device, tokenizer_file};
+use burn::tensor::Device;
 
 /// How tokens are drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,12 +50,14 @@ pub fn generate(directory: &Path, prompt: &str, sampling: &Sampling, device: &st
     let Ok(model) = model.downcast::<LanguageModel>() else {
         return Err(TrainerError::checkpoint(directory, "it is a classifier and writes no text: `hpsearch predict` uses it"));
     };
-    let mut tokenizer = Tokenizer::from_bytes(&files.tokenizer).map_err(TrainerError::tokenizer)?;
+    let unusable = |error: tokenizers::Error| TrainerError::checkpoint(directory, format!("`tokenizer.json` cannot be used: {error}"));
+    let mut tokenizer = tokenizer_file::read(&files.tokenizer).map_err(unusable)?;
     check_tokens(directory, &tokenizer, model.architecture.shape.vocabulary)?;
     // A pretrained model's may cut and fill what it reads.
     tokenizer.with_padding(None);
-    tokenizer.with_truncation(None).map_err(TrainerError::tokenizer)?;
-    let (prompt, never) = (tokenizer.encode_fast(prompt, true).map_err(TrainerError::tokenizer)?.get_ids().to_vec(), spelling::unknown(&tokenizer));
+    tokenizer.with_truncation(None).map_err(unusable)?;
+    let prompt = guarded(|| Ok(tokenizer.encode_fast(prompt, true)?.get_ids().to_vec())).map_err(unusable)?;
+    let never = spelling::unknown(&tokenizer);
     let mut generated = Generated { tokens: 0, unknown: prompt.iter().filter(|token| Some(**token) == never).count() };
     let mut writer = Writer::new(&model, &files.values, &device, prompt);
     let mut pieces = tokenizer.decode_stream(true);
@@ -73,7 +74,7 @@ pub fn generate(directory: &Path, prompt: &str, sampling: &Sampling, device: &st
         generated.tokens += 1;
         writer.push(token);
         // Nothing yet where a character's bytes are still incomplete.
-        if let Some(piece) = pieces.step(token).map_err(TrainerError::tokenizer)? {
+        if let Some(piece) = guarded(|| pieces.step(token)).map_err(unusable)? {
             hear(&piece);
         }
     }

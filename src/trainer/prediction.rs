@@ -3,9 +3,6 @@
 use std::any::Any;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-use tokenizers::Tokenizer;
-
 use super::batch::{Batch, cut};
 use super::checkpoint::ModelFiles;
 use super::classification::Classifier;
@@ -15,8 +12,9 @@ use super::pace::{Pace, Ticker};
 use super::parameters::host;
 use super::pretrained::check_tokens;
 use super::vocabulary::encode;
-use super::{TrainerError, device};
+use super::{TrainerError, device, tokenizer_file};
 use crate::arguments::TaskKind;
+use serde::{Deserialize, Serialize};
 
 /// The labels of one text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,7 +44,8 @@ pub fn predict(directory: &Path, texts: &[String], batch: usize, device: &str, t
     let Ok(model) = model.downcast::<Classifier>() else {
         return Err(TrainerError::checkpoint(directory, "it is no classifier: `hpsearch generate` lets it write"));
     };
-    let mut tokenizer = Tokenizer::from_bytes(&files.tokenizer).map_err(TrainerError::tokenizer)?;
+    let unusable = |error: tokenizers::Error| TrainerError::checkpoint(directory, format!("`tokenizer.json` cannot be used: {error}"));
+    let mut tokenizer = tokenizer_file::read(&files.tokenizer).map_err(unusable)?;
     check_tokens(directory, &tokenizer, model.architecture.shape.vocabulary)?;
     // Padding would be read as text.
     tokenizer.with_padding(None);
@@ -57,7 +56,7 @@ pub fn predict(directory: &Path, texts: &[String], batch: usize, device: &str, t
     let (mut predictions, all) = (Vec::with_capacity(texts.len()), texts.len());
     for texts in texts.chunks(batch.max(1)) {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let ids = encode(&tokenizer, &texts)?.into_iter().map(|ids| cut(ids, max_length)).collect();
+        let ids = encode(&tokenizer, &texts).map_err(|error| unusable(error.into()))?.into_iter().map(|ids| cut(ids, max_length)).collect();
         let batch = Batch::new(ids);
         let logits = host(model.encoder.forward(&Pass::inference(&files.values, &device), &batch))?;
         predictions.extend(logits.chunks(labels.len()).map(|logits| prediction(task, labels, logits)));

@@ -7,9 +7,11 @@ use serde_json::json;
 use tokenizers::NormalizedString;
 
 use super::durable::{Draft, Existing};
+use super::error::DataComplaint;
 use super::pace::{Pace, Ticker};
 use super::prepared::{Description, FORMAT, PreparedData, Split};
 use super::pretrained::TOKENIZER_EXTRAS;
+use super::spelling::pieces;
 use super::table_file::{RawFile, Row};
 use super::task::task;
 use super::{DataProblem, Finding, Severity, TrainerError, pretrained};
@@ -145,6 +147,7 @@ impl<'a> Sources<'a> {
 
 /// `rows` of the file at `path` tidied as the arguments ask for; what was left out is noted.
 pub(super) fn clean(rows: Vec<Row>, path: &Path, split: Split, data: &DataArguments, findings: &mut Vec<Finding>) -> Result<Vec<Row>, DataProblem> {
+    check_lengths(&rows, path)?;
     let mut rows = rows;
     if data.clean.normalize {
         for row in &mut rows {
@@ -182,9 +185,43 @@ pub(super) fn clean(rows: Vec<Row>, path: &Path, split: Split, data: &DataArgume
     Ok(rows)
 }
 
+/// Bytes of a text that the tokenizers library takes as a whole, which needs some forty times as much memory.
+const LONGEST_TEXT: usize = 32 << 20;
+
+/// Refuses rows with texts for which no memory suffices.
+fn check_lengths(rows: &[Row], path: &Path) -> Result<(), DataProblem> {
+    match rows.iter().find(|row| row.text.len() > LONGEST_TEXT) {
+        Some(row) => Err(too_long(path, row.line, "the text", row.text.len()).with_help("give it as several rows, or take the row out")),
+        None => Ok(()),
+    }
+}
+
+/// The same for what stands in a running text without a space or line break between two words: elsewhere it is cut.
+pub(super) fn check_pieces(text: &str, path: &Path) -> Result<(), DataProblem> {
+    let Some(long) = pieces(text).into_iter().find(|piece| piece.len() > LONGEST_TEXT) else { return Ok(()) };
+    let before = long.as_ptr().addr() - text.as_ptr().addr();
+    let line = 1 + text.as_bytes()[..before].iter().filter(|byte| **byte == b'\n').count() as u64;
+    Err(too_long(path, line, "what follows without a space or line break between two words", long.len())
+        .with_help("is it a text? Break it into lines"))
+}
+
+fn too_long(path: &Path, line: u64, what: &str, bytes: usize) -> DataComplaint {
+    DataProblem::new(path, Some(line), format!("{what} has {} MiB, and {} MiB are the most", bytes >> 20, LONGEST_TEXT >> 20))
+}
+
 /// `text` in Unicode NFKC with runs of white space as one space.
 pub(super) fn normalized(text: &str) -> String {
-    let mut text = NormalizedString::from(text);
-    text.nfkc();
-    text.get().split_whitespace().collect::<Vec<_>>().join(" ")
+    let mut words = String::with_capacity(text.len());
+    // In pieces, each of which takes memory for itself; nothing is composed over a space.
+    for piece in pieces(text) {
+        let mut piece = NormalizedString::from(piece);
+        piece.nfkc();
+        for word in piece.get().split_whitespace() {
+            if !words.is_empty() {
+                words.push(' ');
+            }
+            words.push_str(word);
+        }
+    }
+    words
 }

@@ -12,7 +12,7 @@ use super::pace::Ticker;
 use super::parameters::{Parameter, Parameters, Part, Values};
 use super::task::{Model, task};
 use super::weights::Weights;
-use super::{Finding, PreparedData, TrainerError};
+use super::{Finding, PreparedData, TrainerError, tokenizer_file};
 use crate::arguments::{ModelArguments, TaskKind};
 
 /// Files about the tokenizer that are handed on beside `tokenizer.json`, where they are there.
@@ -92,7 +92,7 @@ pub(super) fn file(directory: &Path, name: &str) -> Result<Vec<u8>, TrainerError
 pub(super) fn tokenizer(directory: &Path, max_length: Option<usize>) -> Result<Tokenizer, TrainerError> {
     let bytes = file(directory, "tokenizer.json")?;
     let wrong = |error: tokenizers::Error| TrainerError::model(directory, format!("`tokenizer.json` cannot be used: {error}"));
-    let mut tokenizer = Tokenizer::from_bytes(&bytes).map_err(wrong)?;
+    let mut tokenizer = tokenizer_file::read(&bytes).map_err(wrong)?;
     tokenizer.with_padding(None);
     let truncation = max_length.map(|max_length| TruncationParams { max_length, ..TruncationParams::default() });
     tokenizer.with_truncation(truncation).map_err(wrong)?;
@@ -127,7 +127,7 @@ pub(super) fn check(directory: &Path, kind: TaskKind, data: &PreparedData) -> Re
 /// Every token must have a row in the table of words, and every text must fit.
 fn check_tokenizer(directory: &Path, model: &dyn Model, data: &PreparedData) -> Result<(), TrainerError> {
     let (vocabulary, longest) = model.limits();
-    check_tokens(directory, &Tokenizer::from_bytes(data.tokenizer_file()?).map_err(TrainerError::tokenizer)?, vocabulary)?;
+    check_tokens(directory, &tokenizer_file::read(&data.tokenizer_file()?).map_err(TrainerError::tokenizer)?, vocabulary)?;
     if data.max_length() > longest {
         let message = format!("reads at most {longest} tokens, and `[data] max_length` is {}: set it to {longest} or less", data.max_length());
         return Err(TrainerError::model(directory, message));

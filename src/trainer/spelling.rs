@@ -7,11 +7,12 @@ use tokenizers::decoders::fuse::Fuse;
 use tokenizers::models::bpe::{BPE, BpeTrainer, Vocab};
 use tokenizers::normalizers::utils::Lowercase;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
-use tokenizers::{AddedToken, ModelWrapper, NormalizedString, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Tokenizer, Trainer};
+use tokenizers::{AddedToken, ModelWrapper, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Tokenizer, Trainer};
 
 use super::TrainerError;
 use super::pace::{Pace, bytes, portions};
 use super::preparation::{MERGES, WORDS};
+use super::tokenizer_file::guarded;
 use crate::arguments::{TokenizerArguments, TokenizerKind};
 
 /// Ends a text: id 0 of every tokenizer trained here, under GPT-2's name.
@@ -25,6 +26,8 @@ const UNKNOWN: &str = "<unk>";
 const MIN_FREQUENCY: u64 = 2;
 /// Long texts are tokenised in pieces of about this many bytes.
 const PIECE: usize = 1 << 16;
+/// Characters of a word from which merges are learnt.
+const LONGEST_WORD: usize = 1000;
 
 /// Trains a tokenizer on `texts`: a function of its arguments. Nothing is cut off or framed.
 pub(super) fn train_tokenizer(texts: &[&str], arguments: &TokenizerArguments, pace: &Pace<'_>) -> Result<Tokenizer, TrainerError> {
@@ -115,7 +118,7 @@ fn merges(texts: &[&str], vocab_size: usize, cut: ByteLevel, pace: &Pace<'_>) ->
     let words = |text: &str| -> tokenizers::Result<Vec<String>> {
         let mut split = PreTokenizedString::from(text);
         cut.pre_tokenize(&mut split)?;
-        Ok(split.get_splits(OffsetReferential::Original, OffsetType::Byte).into_iter().map(|(word, ..)| word.to_owned()).collect())
+        Ok(split.get_splits(OffsetReferential::Original, OffsetType::Byte).into_iter().flat_map(|(word, ..)| cut_word(word)).collect())
     };
     let mut trainer = BpeTrainer::builder()
         .vocab_size(vocab_size)
@@ -137,11 +140,19 @@ fn merges(texts: &[&str], vocab_size: usize, cut: ByteLevel, pace: &Pace<'_>) ->
     Ok(model.into())
 }
 
-/// `text` as its tokenizer's normaliser has it.
+/// `text` as its tokenizer's normaliser has it: letter by letter, but without the forty bytes a letter that it needs.
 fn lowercase(text: &str) -> String {
-    let mut text = NormalizedString::from(text);
-    text.lowercase();
-    text.get().to_owned()
+    text.chars().flat_map(char::to_lowercase).collect()
+}
+
+/// A word in parts that are short enough to learn merges from, which takes the square of the longest one's length; words of any
+/// language are not cut.
+pub(super) fn cut_word(word: &str) -> Vec<String> {
+    if word.len() <= LONGEST_WORD {
+        return vec![word.to_owned()];
+    }
+    let letters: Vec<char> = word.chars().collect();
+    letters.chunks(LONGEST_WORD).map(|part| part.iter().collect()).collect()
 }
 
 /// The token ids of each text.
@@ -154,7 +165,7 @@ pub(super) fn encode_telling(tokenizer: &Tokenizer, texts: &[&str], told: &mut d
     let cut: Vec<Vec<&str>> = texts.iter().map(|text| pieces(text)).collect();
     let mut ids = Vec::with_capacity(cut.iter().map(Vec::len).sum());
     for portion in portions(&cut.concat()) {
-        let encodings = tokenizer.encode_batch_fast(portion.to_vec(), false).map_err(TrainerError::tokenizer)?;
+        let encodings = guarded(|| tokenizer.encode_batch_fast(portion.to_vec(), false)).map_err(TrainerError::tokenizer)?;
         ids.extend(encodings.iter().map(|encoding| encoding.get_ids().to_vec()));
         told(bytes(portion));
     }
@@ -162,14 +173,17 @@ pub(super) fn encode_telling(tokenizer: &Tokenizer, texts: &[&str], told: &mut d
     Ok(cut.iter().map(|pieces| ids.by_ref().take(pieces.len()).flatten().collect()).collect())
 }
 
-/// `text` in pieces that end with a single line break after a word and before another: there no tokenizer trained here joins anything.
-fn pieces(text: &str) -> Vec<&str> {
+/// `text` in pieces that end between two words, with the single line break that separates them or before the single space: there no
+/// tokenizer trained here joins anything.
+pub(super) fn pieces(text: &str) -> Vec<&str> {
+    pieces_of(text, PIECE)
+}
+
+fn pieces_of(text: &str, size: usize) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = text;
-    while rest.len() > PIECE {
-        let bytes = rest.as_bytes();
-        let border = (PIECE..bytes.len()).find(|&at| bytes[at - 2].is_ascii_graphic() && bytes[at - 1] == b'\n' && bytes[at].is_ascii_graphic());
-        let Some(border) = border else { break };
+    while rest.len() > size {
+        let Some(border) = border(rest, size) else { break };
         let (piece, others) = rest.split_at(border);
         pieces.push(piece);
         rest = others;
@@ -178,9 +192,24 @@ fn pieces(text: &str) -> Vec<&str> {
     pieces
 }
 
+/// The first place from `least` on where `text` may be cut.
+fn border(text: &str, least: usize) -> Option<usize> {
+    let is_of_a_word = |letter: Option<char>| letter.is_some_and(|letter| !letter.is_whitespace() && !letter.is_control());
+    let mut from = least;
+    loop {
+        let at = from + text.as_bytes()[from..].iter().position(|byte| matches!(byte, b'\n' | b' '))?;
+        let (before, after) = (text[..at].chars().next_back(), text[at + 1..].chars().next());
+        if is_of_a_word(before) && is_of_a_word(after) {
+            return Some(if text.as_bytes()[at] == b'\n' { at + 1 } else { at });
+        }
+        from = at + 1;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use tokenizers::NormalizedString;
 
     use super::*;
 
@@ -257,5 +286,44 @@ mod tests {
         let tokenizer = train(TokenizerKind::Bpe, &[&text]);
         let whole = tokenizer.encode_fast(text.as_str(), false).unwrap();
         assert!(encode(&tokenizer, &[&text]).unwrap()[0] == whole.get_ids());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_joined_where_texts_are_cut(text in "([a-c]{1,3}|[0-9]|[ \n\t\u{3000}\u{a0}]{1,2}|['.,!é学🙂]|'s|\u{301})*") {
+            prop_assert_eq!(pieces_of(&text, 1).concat(), text.clone());
+            for kind in [TokenizerKind::Chars, TokenizerKind::Bytes, TokenizerKind::Bpe] {
+                let arguments = TokenizerArguments { kind, vocab_size: 290, lowercase: kind == TokenizerKind::Bpe };
+                let tokenizer = train_tokenizer(&[SAMPLE, "a b c ab ca's, ab 's é学 学é 1 2\nab\nc!"], &arguments, &Pace::new(&|_, _, _| {}, 0)).unwrap();
+                let whole = tokenizer.encode_fast(text.as_str(), false).unwrap().get_ids().to_vec();
+                let cut: Vec<u32> = pieces_of(&text, 1).iter().flat_map(|piece| tokenizer.encode_fast(*piece, false).unwrap().get_ids().to_vec()).collect();
+                prop_assert_eq!(cut, whole, "{:?}", kind);
+            }
+        }
+    }
+
+    #[test]
+    fn texts_without_line_breaks_and_of_any_script_are_cut() {
+        for text in ["naïve words in one line ".repeat(20_000), "第一行\n".repeat(50_000), "слово ".repeat(50_000)] {
+            assert!(pieces(&text).iter().all(|piece| piece.len() < PIECE + 100), "{}", &text[..20]);
+        }
+    }
+
+    #[test]
+    fn lowercasing_is_the_normalisers() {
+        let text = "ΑΣ ΣΑΣ. İstanbul ẞ ǅ É 学 🙂";
+        let mut normalized = NormalizedString::from(text);
+        normalized.lowercase();
+        assert_eq!(lowercase(text), normalized.get());
+    }
+
+    #[test]
+    fn a_word_of_any_length_is_learnt_from_in_no_time() {
+        let word = "ab".repeat(250_000);
+        assert_eq!(cut_word(&word).concat(), word);
+        let began = std::time::Instant::now();
+        let tokenizer = train(TokenizerKind::Bpe, &[&word, &" ".repeat(500_000), &"?!".repeat(250_000)]);
+        assert_eq!(there_and_back(&tokenizer, &word), word);
+        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     }
 }

@@ -18,6 +18,8 @@ use tokenizers::{
 use super::TrainerError;
 use super::pace::{Pace, bytes};
 use super::preparation::{MERGES, WORDS};
+use super::spelling::cut_word;
+use super::tokenizer_file::guarded;
 use crate::arguments::{TokenizerArguments, TokenizerKind};
 
 /// Padding, unknown, start and end of text: ids 0 to 3 of every tokenizer trained here.
@@ -38,7 +40,7 @@ pub(super) fn train_tokenizer(texts: &[&str], arguments: &TokenizerArguments, ma
         normalizer.normalize(&mut normalized)?;
         let mut split = PreTokenizedString::from(normalized);
         BertPreTokenizer.pre_tokenize(&mut split)?;
-        Ok(split.get_splits(OffsetReferential::Original, OffsetType::Byte).into_iter().map(|(word, ..)| word.to_owned()).collect())
+        Ok(split.get_splits(OffsetReferential::Original, OffsetType::Byte).into_iter().flat_map(|(word, ..)| cut_word(word)).collect())
     };
     // Every text is looked through twice: for its letters, and for its words.
     let (mut done, all) = (0, 2 * bytes(texts));
@@ -151,7 +153,7 @@ fn inner_letters<'a>(
 
 /// The token ids of each text, special tokens included, cut to the tokenizer's longest row.
 pub(super) fn encode(tokenizer: &Tokenizer, texts: &[&str]) -> Result<Vec<Vec<u32>>, TrainerError> {
-    let encodings = tokenizer.encode_batch_fast(texts.to_vec(), true).map_err(TrainerError::tokenizer)?;
+    let encodings = guarded(|| tokenizer.encode_batch_fast(texts.to_vec(), true)).map_err(TrainerError::tokenizer)?;
     Ok(encodings.iter().map(|encoding| encoding.get_ids().to_vec()).collect())
 }
 

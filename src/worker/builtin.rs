@@ -70,6 +70,9 @@ pub(super) fn run(job: &Job, incoming: &Receiver<Incoming>) {
 fn note_panics(own: ThreadId) {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
+        if trainer::panics_are_errors() {
+            return;
+        }
         if std::thread::current().id() != own {
             let text = info.payload_as_str().unwrap_or("it does not say why").to_owned();
             ELSEWHERE.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(text);

@@ -172,3 +172,31 @@ fn damaged_prepared_data_is_refused() {
     let error = PreparedData::open(fixture.data.directory()).unwrap_err().to_string();
     assert!(error.contains("train.rows: prepared data is damaged"), "{error}");
 }
+
+#[test]
+fn a_text_that_no_memory_suffices_for_is_refused_at_its_line() {
+    let long = "word ".repeat((32 << 20) / 5 + 1);
+    let problem = csv_problem(&format!("text,label\na,b\n{long},c\n"));
+    assert_eq!(problem, "a.csv:3: the text has 32 MiB, and 32 MiB are the most (give it as several rows, or take the row out)");
+    let directory = TempDir::new().unwrap();
+    fs::write(directory.path().join("a.txt"), format!("two\nlines of words\n{}\nmore", "x".repeat((32 << 20) + 1))).unwrap();
+    let data = arguments_of_data(directory.path(), json!({"train": "a.txt", "validation_split": 0.2}));
+    let chars = TokenizerSource::Trained(TokenizerArguments { kind: TokenizerKind::Chars, vocab_size: 100, lowercase: false });
+    let problem =
+        prepare(TaskKind::LanguageModeling, &data, &chars, &directory.path().join("cache"), &mut |_| {}, &|_, _, _| {}).unwrap_err().to_string();
+    assert!(problem.contains("a.txt:1: what follows without a space or line break between two words has 32 MiB"), "{problem}");
+}
+
+#[test]
+fn a_word_of_two_hundred_thousand_letters_is_no_reason_to_wait() {
+    let rows: String = (0..20).map(|row| format!("some text {row},{}\n", row % 2)).collect();
+    for kind in [TokenizerKind::WordPiece, TokenizerKind::Bpe, TokenizerKind::Word] {
+        let directory = TempDir::new().unwrap();
+        fs::write(directory.path().join("train.csv"), format!("text,label\n{rows}{},1\n", "ab".repeat(100_000))).unwrap();
+        let data = arguments_of_data(directory.path(), json!({"train": "train.csv", "validation_split": 0.2, "max_length": 16}));
+        let tokenizer = TokenizerSource::Trained(TokenizerArguments { kind, vocab_size: 2000, lowercase: true });
+        let began = std::time::Instant::now();
+        prepare(TaskKind::TextClassification, &data, &tokenizer, &directory.path().join("cache"), &mut |_| {}, &|_, _, _| {}).unwrap();
+        assert!(began.elapsed().as_secs() < 10, "{kind:?}: {:?}", began.elapsed());
+    }
+}

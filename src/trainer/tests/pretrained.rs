@@ -348,3 +348,51 @@ fn a_model_whose_tokenizer_knows_more_than_it_does_labels_nothing() {
     let problem = predict(&study.model(), &["beyond".to_owned()], 8, "cpu", &|_, _, _| {}).unwrap_err().to_string();
     assert!(problem.contains("it has the token `beyond` with the number 40"), "{problem}");
 }
+
+#[test]
+fn a_tokenizer_that_the_library_panics_over_is_an_error_that_names_its_file() {
+    let study = Study::new();
+    let path = study.model().join("tokenizer.json");
+    let sound: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let hostile = [
+        ("decoder", json!(5)),
+        ("decoder", json!([])),
+        ("normalizer", json!({"type": "Precompiled", "precompiled_charsmap": "AAAA"})),
+        ("normalizer", json!({"type": "Precompiled", "precompiled_charsmap": "/////w=="})),
+        ("normalizer", json!({"type": "Precompiled", "precompiled_charsmap": 5})),
+        ("normalizer", json!({"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": "b"})),
+        ("truncation", json!({"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 3})),
+        ("truncation", json!({"direction": "Right", "max_length": 0, "strategy": "OnlySecond", "stride": 9})),
+        (
+            "post_processor",
+            json!({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}], "pair": [], "special_tokens": {}}),
+        ),
+        (
+            "added_tokens",
+            json!([{"id": 4_000_000_000_u32, "content": "", "single_word": true, "lstrip": true, "rstrip": true, "normalized": true, "special": true}]),
+        ),
+        ("model", json!({"type": "Unigram", "unk_id": 7, "vocab": [["a", -1.0]]})),
+        ("model", json!({"type": "Unigram", "unk_id": 0, "vocab": [["", "x"]]})),
+        ("model", json!({"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]})),
+    ];
+    for (key, value) in hostile {
+        let mut tokenizer = sound.clone();
+        tokenizer[key] = value.clone();
+        fs::write(&path, tokenizer.to_string()).unwrap();
+        let texts = [
+            "a good film of many words, longer than twelve of them are, so that it is cut".to_owned(),
+            "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac".to_owned(),
+        ];
+        let told = |what: &str, done: std::thread::Result<Result<(), String>>| {
+            let done = done.unwrap_or_else(|_| panic!("{what} panics: {key} {value}"));
+            if let Err(message) = done {
+                assert!(message.contains("okenizer"), "{what}: {message}");
+            }
+        };
+        told("prepare", std::panic::catch_unwind(|| study.prepare(json!({})).map(|_| ()).map_err(|error| error.to_string())));
+        told(
+            "predict",
+            std::panic::catch_unwind(|| predict(&study.model(), &texts, 8, "cpu", &|_, _, _| {}).map(|_| ()).map_err(|error| error.to_string())),
+        );
+    }
+}

@@ -82,3 +82,17 @@ fn with_digest(directory: &Path, file: &str, bytes: &[u8]) {
     digests[file] = blake3::hash(bytes).to_hex().to_string().into();
     fs::write(path, digests.to_string()).unwrap();
 }
+
+#[test]
+fn a_hostile_tokenizer_is_refused_with_one_clean_message() {
+    let Checkpoint { site, .. } = Checkpoint::new();
+    let hostile: Vec<_> = super::corpus("checkpoint").into_iter().filter(|(file, _)| file.to_string_lossy().contains("tokenizer-")).collect();
+    assert!(hostile.len() >= 3);
+    for (file, input) in hostile {
+        fs::write(site.path("model/tokenizer.json"), &input[4..]).unwrap();
+        let ended = site.run(&["predict", "model", "the bus is late, and the lamp is dark"]);
+        assert_eq!(ended.code, 2, "{}: {}\n{}", file.display(), ended.out, ended.err);
+        assert!(ended.err.contains("`tokenizer.json` cannot be used") && !ended.err.contains("panicked at"), "{}: {}", file.display(), ended.err);
+        assert!(!ended.err.contains("report it") && !ended.err.contains("device"), "{}: {}", file.display(), ended.err);
+    }
+}
