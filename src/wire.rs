@@ -43,6 +43,10 @@ pub enum EndWord {
     Oom,
     /// Killed by a signal that this side did not ask for.
     Killed,
+    /// The machine refused what it needs: room, files, processes.
+    Refused,
+    /// A command ended with the status that says that there was nothing to start.
+    NotStarted,
 }
 
 /// What a trial's process tells the runner.

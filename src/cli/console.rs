@@ -2,8 +2,11 @@
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::Serialize;
 
 use super::exit::Failure;
@@ -40,7 +43,12 @@ pub struct Console {
     /// The characters and colours of what is printed.
     pub look: Look,
     paging: Option<Paging>,
+    /// Whether standard error is written to only while somebody reads it.
+    minds_readers: bool,
 }
+
+/// How long it is waited for somebody who reads standard output or standard error, once a run is over.
+const READERS_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Columns of the titles of facts.
 const FACT: usize = 12;
@@ -68,6 +76,15 @@ impl Console {
             room: if is_terminal && !common.wide { Room::Columns(columns) } else { Room::Unlimited },
             look,
             paging: if is_paged { Paging::from_environment(variable, (columns, rows)) } else { None },
+            minds_readers: false,
+        }
+    }
+
+    /// From now on nothing waits for a reader: what nobody reads is left out.
+    pub fn leave_those_who_do_not_read(&mut self) {
+        self.minds_readers = true;
+        if !has_room(io::stdout()) {
+            self.out.give_up();
         }
     }
 
@@ -97,6 +114,11 @@ impl Console {
     /// Says something to the person, on standard error, where a terminal's lines are not broken in words; nothing with `-q`.
     pub fn say(&mut self, text: &str) {
         if self.talk == Talk::Quiet {
+            return;
+        }
+        if self.minds_readers && !has_room(io::stderr()) {
+            // Nor is what comes next.
+            self.talk = Talk::Quiet;
             return;
         }
         let columns = if io::stderr().is_terminal() { terminal_size().0 } else { usize::MAX };
@@ -147,6 +169,14 @@ impl Console {
     pub fn finish(&mut self) -> Result<(), Failure> {
         Ok(self.out.finish()?)
     }
+}
+
+/// Whether something can be written to a stream without waiting for its reader for long.
+fn has_room(stream: impl AsFd) -> bool {
+    let mut ready = [PollFd::new(&stream, PollFlags::OUT)];
+    let patience = Timespec::try_from(READERS_PATIENCE).ok();
+    // What cannot be asked is written to.
+    rustix::event::poll(&mut ready, patience.as_ref()).map_or(true, |ready| ready > 0)
 }
 
 impl From<bool> for OutputForm {

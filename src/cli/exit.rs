@@ -24,7 +24,7 @@ pub enum Exit {
     NoCompletedTrial,
     /// The failure limit was reached.
     FailureLimit,
-    /// The store is busy or cannot be reached.
+    /// The store is busy or cannot be reached, or the machine refuses what trials need.
     Store,
     /// The study file changed in a way that must be agreed to.
     StudyChanged,

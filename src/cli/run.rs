@@ -1,6 +1,8 @@
 //! `hpsearch run`: starts a study, or goes on with it.
 
+use std::fs::File;
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -141,7 +143,8 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     let (outcome, signal) = if arguments.plain || arguments.events || arguments.no_tui || console.talk == Talk::Quiet || !on_terminal() {
         let mut runner = Runner::start(&mut store, &study, places, Box::new(launcher), &path)?.describe(found)?;
         if let Some(reporter) = lines(arguments, console.talk) {
-            runner.report_to(reporter, Box::new(io::stdout()));
+            // A file of its own: the lock of `stdout` would be held for as long as a reader does not read.
+            runner.report_to(reporter, Box::new(File::from(io::stdout().as_fd().try_clone_to_owned()?)))?;
         }
         let signals = SignalWatch::start(runner.inputs()).map_err(|source| RunnerError::System { doing: "listen for signals", source })?;
         (runner.run()?, signals.received())
@@ -326,6 +329,8 @@ fn conclude(
     arguments: &RunArguments,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
+    // The run is over: nothing that is said now is worth waiting for somebody who does not read.
+    console.leave_those_who_do_not_read();
     let reader = SqliteReader::open(&console.store)?;
     let summary = reader.summary(study.id)?;
     let name = &study.spec.name;
@@ -363,16 +368,28 @@ fn conclude(
             Ok(Exit::FailureLimit)
         }
         Outcome::Interrupted(_) => {
-            let sets: String = arguments.set.iter().map(|set| format!(" --set '{set}'")).collect();
-            let fork = arguments.fork.as_ref().map_or(String::new(), |fork| format!(" --fork {fork}"));
-            console.say(&format!("nothing is lost; go on with: hpsearch run {file}{sets}{fork}{store}"));
+            console.say(&format!("nothing is lost; go on with: {}", command_to_go_on(arguments, &file, &store)));
             if summary.paused.is_some() {
                 console.say(&format!("it stays paused until `hpsearch resume {name}{store}`, or until it is run with --resume"));
             }
             Ok(if signal == Some(SIGTERM) { Exit::Terminated } else { Exit::Interrupted })
         }
+        Outcome::Refused(reason) => {
+            let help = format!(
+                "nothing is lost, and no trial failed: make room on the disk (`df -h`, `df -i`), raise the limit (`ulimit -n`, `ulimit -u`) or \
+                 allow writing there, then go on with: {}",
+                command_to_go_on(arguments, &file, &store)
+            );
+            Err(Failure::new(Exit::Store, reason.clone()).help(help))
+        }
         Outcome::Broken(reason) => Err(Failure::new(Exit::Internal, reason.clone()).help(AGAIN)),
     }
+}
+
+fn command_to_go_on(arguments: &RunArguments, file: &str, store: &str) -> String {
+    let sets: String = arguments.set.iter().map(|set| format!(" --set '{set}'")).collect();
+    let fork = arguments.fork.as_ref().map_or(String::new(), |fork| format!(" --fork {fork}"));
+    format!("hpsearch run {file}{sets}{fork}{store}")
 }
 
 /// ` --store PATH`, where it is not the default one.

@@ -1,15 +1,17 @@
 //! Trials as child processes: long-lived workers for the built-in trainer, one supervised process an attempt for commands.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{ChildStdin, Command, Stdio};
-use std::sync::Arc;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use std::io::Write;
-use std::os::unix::process::CommandExt;
-
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Sender, unbounded};
 
 use super::launcher::{Job, LaunchError, Launcher};
 use super::listener::{Listener, Listening};
@@ -24,6 +26,9 @@ use crate::wire::{self, CommandJob, Down, TrainJob, TrialJob};
 
 /// A worker of the built-in trainer is replaced after so many trials.
 const TRIALS_PER_WORKER: u32 = 200;
+
+/// A child that leaves so many lines unread is stopped, and killed: one that runs reads whatever its trial does.
+const UNREAD: usize = 1 << 18;
 
 /// A child whose stdin is closed leaves within this time, or is killed.
 const SHUT_DOWN_PATIENCE: Duration = Duration::from_secs(5);
@@ -47,17 +52,34 @@ struct Worker {
     trials: u32,
 }
 
-/// The write end of a child's stdin. Written from the runner's thread only; shared with the job that stands for the child.
-struct Pipe(std::sync::Mutex<Option<ChildStdin>>);
+/// The way to a child's stdin, shared with the job that stands for the child. A thread of its own writes: a child that is
+/// stopped does not read, and must not hold up the runner. A lock, since closing it takes the sender away from both.
+struct Pipe {
+    lines: Mutex<Option<Sender<String>>>,
+    pid: u32,
+}
 
 impl Pipe {
-    /// Writes a line; a child that is gone does not matter here, its end arrives as an input.
+    fn start(mut stream: UnixStream, pid: u32) -> io::Result<Self> {
+        let (lines, heard) = unbounded::<String>();
+        std::thread::Builder::new().name("worker stdin".to_owned()).spawn(move || {
+            for line in heard {
+                // A child that is gone does not matter here: its end arrives as an input.
+                if stream.write_all(format!("{line}\n").as_bytes()).is_err() {
+                    return;
+                }
+            }
+            let _gone_already = stream.shutdown(Shutdown::Write);
+        })?;
+        Ok(Pipe { lines: Mutex::new(Some(lines)), pid })
+    }
+
     fn line(&self, text: &str) {
-        let Ok(mut guard) = self.0.lock() else { return };
-        if let Some(stdin) = guard.as_mut()
-            && stdin.write_all(format!("{text}\n").as_bytes()).and_then(|()| stdin.flush()).is_err()
-        {
-            *guard = None;
+        let Ok(guard) = self.lines.lock() else { return };
+        let Some(lines) = guard.as_ref() else { return };
+        let _child_gone = lines.send(text.to_owned());
+        if lines.len() > UNREAD {
+            processes::kill(self.pid);
         }
     }
 
@@ -66,7 +88,7 @@ impl Pipe {
     }
 
     fn close(&self) {
-        if let Ok(mut guard) = self.0.lock() {
+        if let Ok(mut guard) = self.lines.lock() {
             *guard = None;
         }
     }
@@ -81,17 +103,30 @@ impl ProcessLauncher {
 
     fn start_worker(&mut self, slot: &Slot, inputs: &Sender<Input>) -> Result<Worker, LaunchError> {
         let mut command = Command::new(&self.program);
-        command.arg0("hpsearch").arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        // A socket and no pipe: a supervisor says there how its command ended, on a way that the command does not have.
+        let (stream, its_stdin) = UnixStream::pair().map_err(|error| LaunchError::Refused(format!("cannot make a socket: {error}")))?;
+        let aside = stream.try_clone().map_err(|error| LaunchError::Refused(format!("cannot make a socket: {error}")))?;
+        command
+            .arg0("hpsearch")
+            .arg("worker")
+            .stdin(Stdio::from(OwnedFd::from(its_stdin)))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
         command.envs(slot_environment(slot, self.spec.devices.cpu_threads));
         command.env("HPSEARCH_STORE", &self.store).env("HPSEARCH_STUDY", &self.spec.name);
-        let mut child =
-            command.spawn().map_err(|error| LaunchError { why: format!("cannot start the worker `{}`: {error}", self.program.display()) })?;
+        let child =
+            command.spawn().map_err(|error| LaunchError::Refused(format!("cannot start the worker `{}`: {error}", self.program.display())))?;
         let pid = child.id();
-        let stdin = child.stdin.take();
+        drop(command);
         let listener = Listener { single: !matches!(self.spec.program, Program::Trainer { .. }), inputs: inputs.clone() };
-        let listening = listener.listen(child).map_err(|error| LaunchError { why: format!("cannot listen to a worker: {error}") })?;
+        let listening = listener.listen(child, aside).map_err(|error| LaunchError::Refused(format!("cannot listen to a worker: {error}")))?;
         self.pids.insert(pid);
-        Ok(Worker { pid, stdin: Arc::new(Pipe(std::sync::Mutex::new(stdin))), listening, trials: 0 })
+        let stdin = Pipe::start(stream, pid).map_err(|error| {
+            processes::kill(pid);
+            LaunchError::Refused(format!("cannot start a thread for a worker: {error}"))
+        })?;
+        Ok(Worker { pid, stdin: Arc::new(stdin), listening, trials: 0 })
     }
 
     fn message(&self, assignment: &Assignment, directory: PathBuf) -> Result<Down, LaunchError> {
@@ -133,7 +168,9 @@ impl ProcessLauncher {
                 let (cwd, env, device) = (cwd.clone(), env.clone(), assignment.slot.device.clone());
                 wire::Job::Command(CommandJob { trial, run, cwd, env, device, until: assignment.until })
             }
-            Program::Inline => return Err(LaunchError { why: "this study's objective is a Rust closure: run it from its own program".to_owned() }),
+            Program::Inline => {
+                return Err(LaunchError::Impossible("this study's objective is a Rust closure: run it from its own program".to_owned()));
+            }
         };
         Ok(Down::Job(Box::new(job)))
     }
@@ -142,7 +179,7 @@ impl ProcessLauncher {
 impl Launcher for ProcessLauncher {
     fn launch(&mut self, assignment: &Assignment, inputs: &Sender<Input>) -> Result<Box<dyn Job>, LaunchError> {
         let directory = paths::trial_directory(&self.spec, &self.store, assignment.trial);
-        std::fs::create_dir_all(&directory).map_err(|error| LaunchError { why: format!("cannot make `{}`: {error}", directory.display()) })?;
+        std::fs::create_dir_all(&directory).map_err(|error| LaunchError::Refused(format!("cannot make `{}`: {error}", directory.display())))?;
         let log = paths::attempt_log(&self.spec, &self.store, assignment.trial, assignment.attempt);
         let message = self.message(assignment, directory)?;
         let index = assignment.slot.index;
@@ -164,7 +201,7 @@ impl Launcher for ProcessLauncher {
         worker
             .listening
             .expect_trial(assignment.trial, assignment.attempt, &log, cwd)
-            .map_err(|error| LaunchError { why: format!("cannot write `{}`: {error}", log.display()) })?;
+            .map_err(|error| LaunchError::Refused(format!("cannot write `{}`: {error}", log.display())))?;
         let pid_started = processes::start_time(worker.pid).unwrap_or(0);
         let _runner_gone = inputs.send(Input::Launched { trial: assignment.trial, attempt: assignment.attempt, pid: worker.pid, pid_started });
         worker.stdin.down(&message);
@@ -238,12 +275,15 @@ impl Job for ProcessJob {
         self.stdin.down(&Down::Kill);
         // A supervisor that does not answer (stopped, swapped out) is killed itself; its orphans are swept.
         let (pid, started) = (self.pid, self.pid_started);
-        std::thread::spawn(move || {
+        let waiting = std::thread::Builder::new().spawn(move || {
             std::thread::sleep(Duration::from_secs(2));
             if processes::is_alive(pid, started) {
                 processes::kill(pid);
             }
         });
+        if waiting.is_err() {
+            processes::kill(pid);
+        }
     }
 
     /// The trainer waits for the answer, and its last checkpoint is older than the report; a command need not wait.
