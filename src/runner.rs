@@ -17,6 +17,7 @@ pub mod process;
 pub mod signals;
 pub mod slots;
 pub mod surroundings;
+mod watchdog;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;

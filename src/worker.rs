@@ -4,6 +4,7 @@ mod answers;
 #[cfg(feature = "train")]
 mod builtin;
 mod command;
+pub mod watchdog;
 
 use std::io::{BufRead, Write};
 use std::os::fd::AsFd as _;

@@ -197,7 +197,7 @@ pub(super) fn terminal_size() -> (usize, usize) {
 fn palette(variable: impl Fn(&str) -> Option<String>, is_terminal: bool) -> Palette {
     let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     let is_forced = variable("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
-    let is_dumb = variable("TERM").is_some_and(|term| term == "dumb");
+    let is_dumb = variable("TERM").is_some_and(|term| is_dumb(&term));
     let is_refused = variable("CLICOLOR").is_some_and(|value| value == "0");
     if !is_set("NO_COLOR") && (is_forced || (is_terminal && !is_dumb && !is_refused)) { Palette::Colours } else { Palette::Monochrome }
 }
@@ -213,6 +213,16 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Whether there is a terminal for screens: one that can move its cursor, and that keys come from.
+pub(super) fn can_draw() -> bool {
+    io::stdout().is_terminal() && io::stdin().is_terminal() && !is_dumb(&env::var("TERM").unwrap_or_default())
+}
+
+/// Whether a terminal of this kind takes lines only.
+pub(super) fn is_dumb(term: &str) -> bool {
+    term == "dumb"
 }
 
 /// Whether a study's runner lives; on another machine nobody can tell, and it is taken to.

@@ -1,17 +1,17 @@
 //! `hpsearch run`: starts a study, or goes on with it.
 
 use std::fs::File;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
 use crossbeam_channel::Sender;
-use signal_hook::consts::SIGTERM;
+use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::check::{missing_program, prepare_data};
-use super::console::{Console, Talk, life, shown};
+use super::console::{Console, Talk, can_draw, life, shown};
 use super::exit::{Exit, Failure};
 use super::export::{export_trial, test_winner};
 use super::request::post;
@@ -25,7 +25,7 @@ use crate::event::Request;
 use crate::reporters::wording::{count, extension, number, one_line};
 use crate::reporters::{Reporter, reporter};
 use crate::runner::process::{ProcessLauncher, own_program};
-use crate::runner::signals::SignalWatch;
+use crate::runner::signals::{HangUp, SignalWatch};
 use crate::runner::slots::{Machine, remarks, slots, tried};
 use crate::runner::surroundings::look_around;
 use crate::runner::{self, Runner, RunnerError};
@@ -140,13 +140,13 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     let launcher = ProcessLauncher::new(own_program(), Arc::new(spec.clone()), path.clone());
     // Orphans of a supervisor that is killed become ours to kill, wherever they fled to.
     let _refused_by_old_kernels = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let (outcome, signal) = if arguments.plain || arguments.events || arguments.no_tui || console.talk == Talk::Quiet || !on_terminal() {
+    let (outcome, signal) = if arguments.plain || arguments.events || arguments.no_tui || console.talk == Talk::Quiet || !can_draw() {
         let mut runner = Runner::start(&mut store, &study, places, Box::new(launcher), &path)?.describe(found)?;
         if let Some(reporter) = lines(arguments, console.talk) {
             // A file of its own: the lock of `stdout` would be held for as long as a reader does not read.
             runner.report_to(reporter, Box::new(File::from(io::stdout().as_fd().try_clone_to_owned()?)))?;
         }
-        let signals = SignalWatch::start(runner.inputs()).map_err(|source| RunnerError::System { doing: "listen for signals", source })?;
+        let signals = SignalWatch::start(runner.inputs(), HangUp::Leaves).map_err(no_signals)?;
         (runner.run()?, signals.received())
     } else {
         on_screen(store, &study, console, |store| Runner::start(store, &study, places, Box::new(launcher), &path)?.describe(found))?
@@ -181,8 +181,8 @@ fn named_like_a_study(file: &Path, console: &Console) -> Option<Failure> {
     Some(failure.help("`hpsearch run STUDY.toml` goes on with it; `hpsearch watch` and `hpsearch show` take the name"))
 }
 
-fn on_terminal() -> bool {
-    io::stdout().is_terminal() && io::stdin().is_terminal()
+fn no_signals(source: io::Error) -> RunnerError {
+    RunnerError::System { doing: "listen for signals", source }
 }
 
 fn lines(arguments: &RunArguments, talk: Talk) -> Option<Box<dyn Reporter>> {
@@ -295,7 +295,7 @@ fn on_screen(
             Err(_) => return Err(Failure::new(Exit::Internal, "the runner ended before it began").help(AGAIN)),
         };
         let _in_order = InOrder(inputs.clone());
-        let signals = SignalWatch::start(inputs.clone()).map_err(|source| RunnerError::System { doing: "listen for signals", source })?;
+        let signals = SignalWatch::start(inputs.clone(), HangUp::IsTheScreens).map_err(no_signals)?;
         let store = console.store.clone();
         let mut surroundings = Surroundings {
             mode: TuiMode::Embedded,
@@ -336,7 +336,7 @@ fn conclude(
     let name = &study.spec.name;
     let (file, store) = (shown(file), store_option(console));
     // The plain reporter has said this already.
-    let is_told = (arguments.plain || arguments.no_tui || !on_terminal()) && !arguments.events && console.talk != Talk::Quiet;
+    let is_told = (arguments.plain || arguments.no_tui || !can_draw()) && !arguments.events && console.talk != Talk::Quiet;
     if !is_told {
         console.say(&format!("study `{name}`: {}", outcome.reason()));
     }
@@ -372,7 +372,11 @@ fn conclude(
             if summary.paused.is_some() {
                 console.say(&format!("it stays paused until `hpsearch resume {name}{store}`, or until it is run with --resume"));
             }
-            Ok(if signal == Some(SIGTERM) { Exit::Terminated } else { Exit::Interrupted })
+            Ok(match signal {
+                Some(SIGTERM) => Exit::Terminated,
+                Some(SIGHUP) => Exit::HungUp,
+                _ => Exit::Interrupted,
+            })
         }
         Outcome::Refused(reason) => {
             let help = format!(

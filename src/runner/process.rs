@@ -15,6 +15,7 @@ use crossbeam_channel::{Sender, unbounded};
 
 use super::launcher::{Job, LaunchError, Launcher};
 use super::listener::{Listener, Listening};
+use super::watchdog::Watchdog;
 use crate::device::{Device, Slot};
 use crate::engine::{Assignment, Input};
 use crate::params::Params;
@@ -41,6 +42,9 @@ pub struct ProcessLauncher {
     store: PathBuf,
     cache: PathBuf,
     workers: HashMap<usize, Worker>,
+    /// The name of this run, by which its watchdog knows what it started.
+    run: String,
+    watchdog: Option<Watchdog>,
     pids: BTreeSet<u32>,
 }
 
@@ -98,11 +102,17 @@ impl ProcessLauncher {
     /// A launcher for `spec`, whose trials' files lie beside `store`. `program` is the hpsearch binary.
     pub fn new(program: PathBuf, spec: Arc<StudySpec>, store: PathBuf) -> Self {
         let cache = paths::data_cache(&spec, &store);
-        ProcessLauncher { program, spec, store, cache, workers: HashMap::new(), pids: BTreeSet::new() }
+        let pid = std::process::id();
+        let run = format!("{pid}.{}", processes::start_time(pid).unwrap_or(0));
+        ProcessLauncher { program, spec, store, cache, workers: HashMap::new(), run, watchdog: None, pids: BTreeSet::new() }
     }
 
     fn start_worker(&mut self, slot: &Slot, inputs: &Sender<Input>) -> Result<Worker, LaunchError> {
         let mut command = Command::new(&self.program);
+        if self.watchdog.is_none() {
+            self.watchdog = Watchdog::start(&self.program, &self.run);
+            self.pids.extend(self.watchdog.as_ref().map(Watchdog::pid));
+        }
         // A socket and no pipe: a supervisor says there how its command ended, on a way that the command does not have.
         let (stream, its_stdin) = UnixStream::pair().map_err(|error| LaunchError::Refused(format!("cannot make a socket: {error}")))?;
         let aside = stream.try_clone().map_err(|error| LaunchError::Refused(format!("cannot make a socket: {error}")))?;
@@ -114,7 +124,7 @@ impl ProcessLauncher {
             .stderr(Stdio::piped())
             .process_group(0);
         command.envs(slot_environment(slot, self.spec.devices.cpu_threads));
-        command.env("HPSEARCH_STORE", &self.store).env("HPSEARCH_STUDY", &self.spec.name);
+        command.env("HPSEARCH_STORE", &self.store).env("HPSEARCH_STUDY", &self.spec.name).env(wire::RUN, &self.run);
         let child =
             command.spawn().map_err(|error| LaunchError::Refused(format!("cannot start the worker `{}`: {error}", self.program.display())))?;
         let pid = child.id();
@@ -246,6 +256,9 @@ impl Launcher for ProcessLauncher {
             std::thread::sleep(Duration::from_millis(2));
         }
         self.workers.clear();
+        if let Some(watchdog) = self.watchdog.take() {
+            watchdog.end();
+        }
         self.pids.clear();
     }
 }

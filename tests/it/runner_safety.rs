@@ -12,12 +12,14 @@ use hpsearch::processes;
 use hpsearch::runner;
 use hpsearch::study::PolicySpec;
 use hpsearch::trial::{AttemptNumber, TrialNumber};
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rusqlite::Connection;
 use rustix::process::Signal;
 use serde_json::json;
 
 use crate::commands::{ONE_SLOT, REPORT_X, Running, Site, assert_done, study, wait_until};
 use crate::engine::{loss, spec};
+use crate::terminal::on_terminal;
 
 /// Runs until `go` is there; then reports.
 fn held() -> String {
@@ -353,4 +355,108 @@ fn an_open_last_line_and_empty_lines_stay_as_they_were_printed() {
     assert_done(&site.run_study());
     let log = fs::read_to_string(site.path("runs/files/s/trial-0/attempt-0.log")).unwrap();
     assert_eq!(log, "\n\na\n\nopen");
+}
+
+/// Goes on until it is told to leave, and says that it was told.
+const SAVES: &str = "trap 'echo saved > saved.$HPSEARCH_TRIAL; exit 0' TERM\necho > started\nwhile :; do sleep 0.02; done\n";
+
+#[test]
+fn a_run_without_a_screen_saves_and_leaves_when_its_terminal_is_closed() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), SAVES);
+    let running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the trial runs", || site.path("started").exists());
+    // Twice, as when a terminal goes: the second shall not kill what leaves because of the first.
+    running.signal(Signal::HUP);
+    wait_until("it is told to leave", || site.path("saved.0").exists());
+    running.signal(Signal::HUP);
+    let ended = running.end();
+    assert_eq!((ended.code, site.states()), (129, vec!["queued".to_owned()]), "{}\n{}", ended.out, ended.err);
+    assert!(site.path("saved.0").exists() && ended.err.contains("go on with: hpsearch run study.toml"), "{}", ended.err);
+    assert_eq!(site.processes(""), [0; 0]);
+}
+
+#[test]
+fn a_run_that_was_started_with_nohup_stays_when_its_terminal_is_closed() {
+    let script = format!("echo > started; while [ ! -e go ]; do sleep 0.02; done\n{REPORT_X}");
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &script);
+    let ignoring = format!("trap '' HUP; exec '{}' run study.toml --plain", env!("CARGO_BIN_EXE_hpsearch"));
+    let running = site.start_with(Path::new("sh"), &["-c", &ignoring], &[]);
+    wait_until("the trial runs", || site.path("started").exists());
+    running.signal(Signal::HUP);
+    site.write("go", "");
+    assert_done(&running.end());
+}
+
+#[test]
+fn a_run_on_a_screen_saves_and_leaves_no_process_when_its_terminal_is_closed() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), SAVES);
+    let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
+    let pair = native_pty_system().openpty(size).unwrap();
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_hpsearch"));
+    command.args(["run", "study.toml"]);
+    command.cwd(site.path(""));
+    command.env("TERM", "xterm-256color");
+    command.env_remove("HPSEARCH_STORE");
+    let mut child = pair.slave.spawn_command(command).unwrap();
+    drop(pair.slave);
+    wait_until("the trial runs", || site.path("started").exists());
+    drop(pair.master);
+    wait_until("the run ends", || child.try_wait().unwrap().is_some());
+    assert_eq!((site.states(), site.path("saved.0").exists()), (vec!["queued".to_owned()], true));
+    assert_eq!(site.processes(""), [0; 0]);
+    let journal = site.run(&["events", "s", "--json"]).out;
+    assert!(journal.lines().last().unwrap().contains("runner_stopped"), "{journal}");
+}
+
+#[test]
+fn a_terminal_that_cannot_draw_gets_lines() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
+    let (printed, code) = on_terminal(&site.path(""), &["run", "study.toml"], &[("TERM", "dumb")], "");
+    assert_eq!(code, 0, "{printed}");
+    assert!(printed.contains("trial 1 complete with ") && !printed.contains('\u{1b}'), "{printed}");
+    let (printed, code) = on_terminal(&site.path(""), &["watch", "s"], &[("TERM", "dumb")], "");
+    assert!(code == 2 && printed.contains("needs a terminal that can draw, and `TERM` is `dumb`"), "{printed}");
+}
+
+#[test]
+fn what_a_runner_and_its_supervisor_leave_that_are_killed_at_once_is_ended_by_the_watchdog() {
+    let script = format!("setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 311; done' &\n{}", held());
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &script);
+    let mut running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the trial runs", || site.path("started").exists());
+    let mut at_once = processes::children(running.child.id());
+    // The watchdog has no children, and lives on.
+    at_once.retain(|pid| !processes::children(*pid).is_empty());
+    assert_eq!(at_once.len(), 1);
+    at_once.push(running.child.id());
+    at_once.iter().for_each(|pid| processes::signal(*pid, Signal::STOP));
+    at_once.iter().for_each(|pid| processes::kill(*pid));
+    running.child.wait().unwrap();
+    assert!(!site.processes("").is_empty(), "nobody of them was told");
+    wait_until("what they left is gone", || site.processes("").is_empty());
+    site.write("go", "");
+    assert_done(&site.run_study());
+}
+
+#[test]
+fn a_watchdog_leaves_with_its_run_and_touches_nothing_of_the_next() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &held());
+    let mut first = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the trial runs", || site.path("started").exists());
+    let watchdogs = |running: &Running| {
+        processes::children(running.child.id()).into_iter().filter(|pid| processes::children(*pid).is_empty()).collect::<Vec<_>>()
+    };
+    let of_the_first = watchdogs(&first);
+    assert_eq!(of_the_first.len(), 1);
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    fs::remove_file(site.path("started")).unwrap();
+    let second = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the trial runs again", || site.path("started").exists());
+    wait_until("the first watchdog has done its work", || of_the_first.iter().all(|pid| processes::start_time(*pid).is_none()));
+    let of_the_second = watchdogs(&second);
+    site.write("go", "");
+    assert_done(&second.end());
+    assert_eq!(site.trials()[0]["attempts"], json!(2));
+    assert!(of_the_second.iter().all(|pid| !processes::exists(*pid)), "it is gone with its run");
 }
