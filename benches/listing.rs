@@ -66,7 +66,7 @@ fn write(path: &Path, trials: u64) {
     let mut store = SqliteStore::open(path).unwrap();
     let spec = spec();
     let study = store.create_study(Timestamp(0), &spec).unwrap();
-    let holder = Holder { pid: 1, pid_started: 1, host: "bench".to_owned() };
+    let holder = Holder { pid: 1, pid_started: 1, host: "bench".to_owned(), boot_id: None };
     let lease = store.acquire(study, &holder, Timestamp(0), Takeover::IfFree).unwrap();
     let mut rng = SeedTree::new(1).stream("listing");
     let mut events = Vec::new();
@@ -165,7 +165,7 @@ fn increments(path: &Path, study: StudyId, cursor: OutcomeCursor) {
         to
     };
     let mut store = SqliteStore::open(&path).unwrap();
-    let holder = Holder { pid: 1, pid_started: 1, host: "bench".to_owned() };
+    let holder = Holder { pid: 1, pid_started: 1, host: "bench".to_owned(), boot_id: None };
     let lease = store.acquire(study, &holder, Timestamp(0), Takeover::IfFree).unwrap();
     let report = |trial| Event::Reported {
         trial: TrialNumber(trial),

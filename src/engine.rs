@@ -15,6 +15,7 @@ mod packed;
 pub mod packing;
 mod places;
 pub mod race;
+mod refusals;
 pub mod retention;
 pub mod simulator;
 mod stop;
@@ -36,6 +37,8 @@ use needs::Needs;
 use packed::Packed;
 use packing::Load;
 use places::Place;
+pub use refusals::FIRST_WAIT;
+use refusals::Refusals;
 use window::Window;
 
 use crate::arguments::RowsAtOnce;
@@ -180,6 +183,8 @@ pub enum Outcome {
     TooManyFailures(String),
     /// The run was left; the study can go on.
     Interrupted(String),
+    /// The machine refused what trials need, again and again; the study can go on.
+    Refused(String),
     /// The search cannot go on.
     Broken(String),
 }
@@ -192,6 +197,7 @@ impl Outcome {
             | Outcome::NoValue(reason)
             | Outcome::TooManyFailures(reason)
             | Outcome::Interrupted(reason)
+            | Outcome::Refused(reason)
             | Outcome::Broken(reason) => reason,
         }
     }
@@ -341,6 +347,9 @@ pub struct Engine {
     /// Whether the target is reached or the patience used up: only what its user asked for is run then.
     goal_reached: bool,
     failed_before: u64,
+    /// Trials that failed since the last one that did not.
+    failed_in_a_row: u64,
+    refusals: Refusals,
     /// The attempts that ran out of memory.
     starved: Starved,
     /// Requests to kill a trial whose process is not gone yet.
@@ -396,6 +405,8 @@ impl Engine {
             exhausted: false,
             goal_reached: false,
             failed_before: view.counts.failed - view.race_counts.failed,
+            failed_in_a_row: 0,
+            refusals: Refusals::default(),
             starved: Starved::default(),
             killing: Vec::new(),
             idle_since: None,
@@ -417,6 +428,12 @@ impl Engine {
     #[must_use]
     pub fn with_grace(self, grace: Duration) -> Self {
         Engine { grace, ..self }
+    }
+
+    /// The same with another wait after a first refusal of the machine than [`FIRST_WAIT`].
+    #[must_use]
+    pub fn with_first_wait(self, first_wait: Duration) -> Self {
+        Engine { refusals: Refusals::with_first_wait(first_wait), ..self }
     }
 
     /// The same, with what its results depend on: written when it begins.
@@ -463,6 +480,7 @@ impl Engine {
             Input::Tick => {}
         }
         self.mind_deadlines();
+        self.mind_refusals();
         match self.filling {
             Filling::Always => {
                 self.pack();
@@ -478,7 +496,7 @@ impl Engine {
     /// The next moment at which something happens by itself: send a [`Input::Tick`] then.
     pub fn deadline(&self) -> Option<Timestamp> {
         let leaves = self.busy.iter().flatten().filter(|busy| !busy.kill_sent).filter_map(|busy| self.attempt_deadline(busy));
-        leaves.chain(self.time_deadline()).chain(self.device_deadline()).min()
+        leaves.chain(self.time_deadline()).chain(self.device_deadline()).chain(self.refusal_deadline()).min()
     }
 
     /// The state so far.

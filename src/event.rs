@@ -32,6 +32,9 @@ pub enum AttemptEnd {
     Interrupted,
     /// The runner died, and the program with it; the trial runs again.
     Lost,
+    /// The machine refused what the program needs (room, files, processes); the trial runs again. An hpsearch that does not
+    /// know it does not open the schema of stores that have it.
+    Refused,
     /// The program ended by itself before its end: NaN or infinite loss.
     Diverged,
     /// Something went wrong.

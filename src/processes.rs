@@ -124,6 +124,13 @@ pub fn variable(pid: u32, name: &str) -> Option<std::ffi::OsString> {
     environment.split(|byte| *byte == 0).find_map(value).map(std::ffi::OsString::from_vec)
 }
 
+/// Whether this process was told to ignore a signal, as `nohup` does with SIGHUP.
+pub fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    ignored.zip(u32::try_from(signal - 1).ok()).is_some_and(|(ignored, bit)| ignored.checked_shr(bit).unwrap_or(0) & 1 == 1)
+}
+
 /// Which start of the machine this is: another one after each, and the same in every container.
 pub fn boot_id() -> Option<String> {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;

@@ -30,6 +30,17 @@ pub struct Happening<'a> {
     pub view: &'a StudyView,
 }
 
+/// What was not said, because nobody read what was said before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The last event that was told.
+    pub after: Seq,
+    /// Events.
+    pub events: u64,
+    /// Lines.
+    pub lines: u64,
+}
+
 /// Says what happens, on the stream it is given. It reads no clock: times come with what it is told.
 pub trait Reporter: Send {
     /// A runner takes the study up at `at`; `view` is what there is already.
@@ -37,6 +48,9 @@ pub trait Reporter: Send {
 
     /// Something happened.
     fn event(&mut self, out: &mut dyn io::Write, happening: &Happening<'_>) -> io::Result<()>;
+
+    /// So much was left out at this place.
+    fn left_out(&mut self, out: &mut dyn io::Write, left_out: &LeftOut) -> io::Result<()>;
 
     /// The store failed, `why` says how: the trials that run, so many, save and leave, and nothing of it can be written.
     fn store_failed(&mut self, _out: &mut dyn io::Write, _why: &str, _trials: usize) -> io::Result<()> {

@@ -12,6 +12,7 @@ pub mod lease;
 pub mod leftovers;
 mod listener;
 mod loads;
+mod outlet;
 pub mod ownership;
 pub mod process;
 mod registration;
@@ -19,6 +20,7 @@ pub mod removal;
 pub mod signals;
 pub mod slots;
 pub mod surroundings;
+mod watchdog;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
@@ -28,7 +30,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::device::Slot;
-use crate::engine::{Effect, Engine, EngineError, GRACE, Input, Outcome, end_of_killed_runner};
+use crate::engine::{Effect, Engine, EngineError, FIRST_WAIT, GRACE, Input, Outcome, end_of_killed_runner};
 use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
 use crate::processes;
 use crate::reporters::{Happening, Reporter};
@@ -39,10 +41,11 @@ use crate::trial::{AttemptNumber, TrialNumber};
 use crate::view::StudyView;
 use clock::Clock;
 pub use clock::system_time as now;
-use launcher::{Job, Launcher};
+use launcher::{Job, LaunchError, Launcher};
 use lease::OwnLease;
 pub use lease::{Liveness, liveness, take_lease, take_over, this_process};
 use loads::Loads;
+use outlet::Outlet;
 use removal::Remover;
 
 /// How often the store is asked for requests, at least.
@@ -169,7 +172,7 @@ pub struct Runner<'a> {
     jobs: HashMap<(TrialNumber, AttemptNumber), Box<dyn Job>>,
     /// Those whose reports were heard, and are not written yet.
     unanswered: BTreeSet<(TrialNumber, AttemptNumber)>,
-    reporters: Vec<(Box<dyn Reporter>, Box<dyn Write + 'a>)>,
+    reporters: Vec<Outlet>,
     remover: Remover,
     waiting: Vec<StoredRequest>,
     looked: Instant,
@@ -205,7 +208,7 @@ impl<'a> Runner<'a> {
         let needs_journal = study.spec.deterministic || study.spec.devices.packed;
         let journal = if needs_journal { storage.events_after(study.id, Seq(0), u64::MAX)? } else { Vec::new() };
         let (clock, grace) = (clock_of(storage, study.id)?, grace());
-        let engine = Engine::new(study.spec.clone(), view, slots)?.with_grace(grace);
+        let engine = Engine::new(study.spec.clone(), view, slots)?.with_grace(grace).with_first_wait(first_wait());
         let engine = engine.with_journal(journal.iter().map(|(_, at, event)| (*at, event)));
         let attempts = match study.spec.program {
             Program::Trainer { .. } => storage.attempts(study.id, None)?,
@@ -244,8 +247,14 @@ impl<'a> Runner<'a> {
     }
 
     /// Adds a reporter, which is told of every event once it is durable, and the stream it writes to.
-    pub fn report_to(&mut self, reporter: Box<dyn Reporter>, out: Box<dyn Write + 'a>) {
-        self.reporters.push((reporter, out));
+    /// A thread of its own writes there: a reader that does not read misses lines, and holds up nobody.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn report_to(&mut self, reporter: Box<dyn Reporter>, out: Box<dyn Write + Send>) -> Result<(), RunnerError> {
+        let outlet = Outlet::new(reporter, out).map_err(|source| RunnerError::System { doing: "start the thread of a reporter", source })?;
+        self.reporters.push(outlet);
+        Ok(())
     }
 
     /// Where inputs from outside (signals) go.
@@ -270,7 +279,10 @@ impl<'a> Runner<'a> {
         if let Ok(outcome) = &result {
             let view = self.engine.view();
             let at = self.clock.now();
-            self.reporters.retain_mut(|(reporter, out)| reporter.study_ended(out, at, outcome.reason(), view).is_ok());
+            let until = outlet::patience();
+            for outlet in std::mem::take(&mut self.reporters) {
+                outlet.end(until, |reporter, out| reporter.study_ended(out, at, outcome.reason(), view));
+            }
         }
         // The lease of a process that is gone is taken over anyway: failing to give it back loses nothing.
         let _taken_over_later = self.storage.release(&self.lease);
@@ -279,7 +291,7 @@ impl<'a> Runner<'a> {
 
     fn run_loop(&mut self) -> Result<Outcome, RunnerError> {
         let (at, spec, view) = (self.clock.now(), self.engine.spec(), self.engine.view());
-        self.reporters.retain_mut(|(reporter, out)| reporter.study_started(out, at, spec, view).is_ok());
+        self.reporters.retain_mut(|outlet| outlet.say(|reporter, out| reporter.study_started(out, at, spec, view)));
         let requests = std::mem::take(&mut self.waiting).into_iter().map(|stored| (stored.id, stored.request)).collect();
         let begin = Input::Begin { pid: std::process::id(), host: processes::host(), requests };
         let mut inputs = vec![begin];
@@ -321,7 +333,9 @@ impl<'a> Runner<'a> {
     fn turn(&mut self, inputs: Vec<Input>) -> Result<Option<Outcome>, RunnerError> {
         let at = self.clock.now();
         self.launcher.look_after();
-        let lost = inputs.iter().any(|input| matches!(input, Input::Ended { end: AttemptEnd::Failed(_) | AttemptEnd::Interrupted, .. }));
+        let lost = inputs
+            .iter()
+            .any(|input| matches!(input, Input::Ended { end: AttemptEnd::Failed(_) | AttemptEnd::Interrupted | AttemptEnd::Refused, .. }));
         if lost {
             self.launcher.sweep();
         }
@@ -342,9 +356,9 @@ impl<'a> Runner<'a> {
             let last = self.storage.append(&self.lease, at, &events)?;
             let (first, view) = (last.0 + 1 - i64::try_from(events.len()).unwrap_or(0), self.engine.view());
             // A reporter whose stream is closed (`| head`) is let go; the study goes on.
-            self.reporters.retain_mut(|(reporter, out)| {
+            self.reporters.retain_mut(|outlet| {
                 let mut happenings = (first..).zip(&events).map(|(seq, event)| Happening { seq: Seq(seq), at, event, view });
-                happenings.all(|happening| reporter.event(out, &happening).is_ok())
+                happenings.all(|happening| outlet.tell(happening.seq, |reporter, out| reporter.event(out, &happening)))
             });
         }
         self.unanswered.clear();
@@ -367,8 +381,12 @@ impl<'a> Runner<'a> {
                 match self.launcher.launch(&assignment, &self.tx) {
                     Ok(job) => drop(self.jobs.insert(key, job)),
                     Err(error) => {
-                        let end = AttemptEnd::Failed(FailureCause::Program);
-                        let _own_channel = self.tx.send(Input::Ended { trial: key.0, attempt: key.1, end, message: Some(error.why) });
+                        let end = match error {
+                            LaunchError::Refused(_) => AttemptEnd::Refused,
+                            LaunchError::Impossible(_) => AttemptEnd::Failed(FailureCause::Program),
+                        };
+                        let message = Some(error.to_string());
+                        let _own_channel = self.tx.send(Input::Ended { trial: key.0, attempt: key.1, end, message });
                     }
                 }
             }
@@ -390,7 +408,7 @@ impl<'a> Runner<'a> {
             return;
         }
         let count = self.jobs.len();
-        self.reporters.retain_mut(|(reporter, out)| reporter.store_failed(out, &error.to_string(), count).is_ok());
+        self.reporters.retain_mut(|outlet| outlet.say(|reporter, out| reporter.store_failed(out, &error.to_string(), count)));
         self.jobs.values_mut().for_each(|job| job.leave());
         for (trial, attempt) in std::mem::take(&mut self.unanswered) {
             self.with_job(trial, attempt, Job::give_up);
@@ -424,8 +442,18 @@ fn listed_in(view: &StudyView) -> impl Iterator<Item = &Path> {
 
 /// How long trials that were asked to leave may take: [`GRACE`], or the seconds of `HPSEARCH_GRACE`, which is there for tests.
 fn grace() -> Duration {
-    let seconds = std::env::var("HPSEARCH_GRACE").ok().and_then(|text| text.parse().ok());
-    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(GRACE)
+    seconds_of("HPSEARCH_GRACE").unwrap_or(GRACE)
+}
+
+/// How long nothing is started after a first refusal of the machine: [`FIRST_WAIT`], or the seconds of `HPSEARCH_FIRST_WAIT`,
+/// which is there for tests.
+fn first_wait() -> Duration {
+    seconds_of("HPSEARCH_FIRST_WAIT").unwrap_or(FIRST_WAIT)
+}
+
+fn seconds_of(variable: &str) -> Option<Duration> {
+    let seconds = std::env::var(variable).ok()?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 /// Checkpoints that are not where the store has them are dropped, so that no trial is told to go on from one: after a power

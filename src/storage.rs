@@ -259,7 +259,7 @@ pub enum StorageError {
         /// Its name.
         study: String,
         /// By whom.
-        holder: Holder,
+        holder: Box<Holder>,
         /// For how long, in words.
         held: String,
         /// How long ago anything was written about the study, in words.

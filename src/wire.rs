@@ -17,6 +17,12 @@ use crate::verdict::Verdict;
 /// Before the name of a study whose trials used tokenised data: an empty file among it, by which `hpsearch gc` knows.
 pub const USED_BY: &str = "used-by-";
 
+/// The variable with the name of a run, in the environment of everything that it starts.
+pub const RUN: &str = "HPSEARCH_RUN";
+
+/// What a runner says to its watchdog at the end.
+pub const RUN_IS_OVER: &str = "over\n";
+
 /// What starts a line that is meant for the runner; every other line is the trial's log.
 pub const PREFIX: &str = "@hpsearch ";
 
@@ -43,6 +49,10 @@ pub enum EndWord {
     Oom,
     /// Killed by a signal that this side did not ask for.
     Killed,
+    /// The machine refused what it needs: room, files, processes.
+    Refused,
+    /// A command ended with the status that says that there was nothing to start.
+    NotStarted,
 }
 
 /// What a trial's process tells the runner.

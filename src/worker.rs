@@ -1,10 +1,13 @@
 //! The child side: one process that carries out jobs for a runner and dies with it.
 
+mod answers;
 #[cfg(feature = "train")]
 mod builtin;
 mod command;
+pub mod watchdog;
 
 use std::io::{BufRead, Write};
+use std::os::fd::AsFd as _;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
@@ -25,7 +28,12 @@ pub fn serve() -> i32 {
     // Started as `/proc/self/exe`, it would be called `exe` in lists of processes.
     let _only_a_name = std::fs::write("/proc/self/comm", "hpsearch");
     let (tx, rx) = unbounded();
-    std::thread::spawn(move || read_stdin(&tx));
+    if let Err(error) = std::thread::Builder::new().name("stdin".to_owned()).spawn(move || read_stdin(&tx)) {
+        let end = Up::End { end: EndWord::Refused, message: Some(format!("cannot start a thread of a worker: {error}")) };
+        say(&end);
+        say_aside(&end);
+        return 0;
+    }
     loop {
         match rx.recv() {
             Ok(Incoming::Down(Down::Job(job))) => match *job {
@@ -52,8 +60,9 @@ pub fn exec(words: &[std::ffi::OsString]) -> i32 {
     let error = std::process::Command::new(program).args(arguments).exec();
     let what = if error.kind() == std::io::ErrorKind::NotFound { "there is no such program".to_owned() } else { error.to_string() };
     let message = format!("cannot start `{}`: {what}; check `run` in [command]", program.to_string_lossy());
-    say(&Up::End { end: EndWord::Failed, message: Some(message) });
-    127
+    let end = if command::is_refused(&error) { EndWord::Refused } else { EndWord::Failed };
+    say(&Up::End { end, message: Some(message) });
+    command::NOTHING_TO_START
 }
 
 #[cfg(feature = "train")]
@@ -72,6 +81,14 @@ fn say(message: &Up) {
     let mut stdout = std::io::stdout().lock();
     // If the runner is gone, so will this process be, as soon as its stdin says so.
     let _runner_gone = stdout.write_all(format!("{}\n", message.to_line()).as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// Says how an attempt ended on a way that its command does not have, and so cannot speak on: the socket that is this
+/// process's stdin leads to the runner in both directions.
+fn say_aside(message: &Up) {
+    let aside = std::io::stdin().as_fd().try_clone_to_owned().map(std::fs::File::from);
+    // If the runner is gone, so will this process be.
+    let _runner_gone = aside.and_then(|mut aside| aside.write_all(format!("{}\n", message.to_line()).as_bytes()));
 }
 
 fn read_stdin(incoming: &Sender<Incoming>) {

@@ -1,9 +1,13 @@
 //! What every verb works with: where the store is, and what it may print where.
 
+use std::cell::Cell;
 use std::env;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::Serialize;
 
 use super::exit::Failure;
@@ -40,7 +44,14 @@ pub struct Console {
     /// The characters and colours of what is printed.
     pub look: Look,
     paging: Option<Paging>,
+    /// Whether standard error is written to only while somebody reads it.
+    minds_readers: bool,
+    /// Whether nobody reads standard error any more.
+    is_unread: Cell<bool>,
 }
+
+/// How long it is waited for somebody who reads standard output or standard error, once a run is over.
+const READERS_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Columns of the titles of facts.
 const FACT: usize = 12;
@@ -68,6 +79,16 @@ impl Console {
             room: if is_terminal && !common.wide { Room::Columns(columns) } else { Room::Unlimited },
             look,
             paging: if is_paged { Paging::from_environment(variable, (columns, rows)) } else { None },
+            minds_readers: false,
+            is_unread: Cell::new(false),
+        }
+    }
+
+    /// From now on nothing waits for a reader: what nobody reads is left out.
+    pub fn leave_those_who_do_not_read(&mut self) {
+        self.minds_readers = true;
+        if !has_room(io::stdout()) {
+            self.out.give_up();
         }
     }
 
@@ -120,7 +141,12 @@ impl Console {
 
     /// Says something to the person, on standard error, where a terminal's lines are not broken in words; nothing with `-q`.
     pub fn say(&self, text: &str) {
-        if self.talk == Talk::Quiet {
+        if self.talk == Talk::Quiet || self.is_unread.get() {
+            return;
+        }
+        if self.minds_readers && !has_room(io::stderr()) {
+            // Nor is what comes next.
+            self.is_unread.set(true);
             return;
         }
         let columns = if io::stderr().is_terminal() { terminal_size().0 } else { usize::MAX };
@@ -173,6 +199,14 @@ impl Console {
     }
 }
 
+/// Whether something can be written to a stream without waiting for its reader for long.
+fn has_room(stream: impl AsFd) -> bool {
+    let mut ready = [PollFd::new(&stream, PollFlags::OUT)];
+    let patience = Timespec::try_from(READERS_PATIENCE).ok();
+    // What cannot be asked is written to.
+    rustix::event::poll(&mut ready, patience.as_ref()).map_or(true, |ready| ready > 0)
+}
+
 impl From<bool> for OutputForm {
     fn from(json: bool) -> Self {
         if json { OutputForm::Json } else { OutputForm::Text }
@@ -191,7 +225,7 @@ pub(super) fn terminal_size() -> (usize, usize) {
 fn palette(variable: impl Fn(&str) -> Option<String>, is_terminal: bool) -> Palette {
     let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     let is_forced = variable("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
-    let is_dumb = variable("TERM").is_some_and(|term| term == "dumb");
+    let is_dumb = variable("TERM").is_some_and(|term| is_dumb(&term));
     let is_refused = variable("CLICOLOR").is_some_and(|value| value == "0");
     if !is_set("NO_COLOR") && (is_forced || (is_terminal && !is_dumb && !is_refused)) { Palette::Colours } else { Palette::Monochrome }
 }
@@ -207,6 +241,16 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Whether there is a terminal for screens: one that can move its cursor, and that keys come from.
+pub(super) fn can_draw() -> bool {
+    io::stdout().is_terminal() && io::stdin().is_terminal() && !is_dumb(&env::var("TERM").unwrap_or_default())
+}
+
+/// Whether a terminal of this kind takes lines only.
+pub(super) fn is_dumb(term: &str) -> bool {
+    term == "dumb"
 }
 
 /// Whether a study's runner lives; on another machine nobody can tell, and it is taken to.

@@ -24,12 +24,14 @@ pub enum Exit {
     NoCompletedTrial,
     /// The failure limit was reached.
     FailureLimit,
-    /// The store is busy or cannot be reached.
+    /// The store is busy or cannot be reached, or the machine refuses what trials need.
     Store,
     /// The study file changed in a way that must be agreed to.
     StudyChanged,
     /// What is stored is not what is decided now.
     Differs,
+    /// SIGHUP; can be resumed.
+    HungUp,
     /// SIGINT; can be resumed.
     Interrupted,
     /// SIGTERM; can be resumed.
@@ -48,6 +50,7 @@ impl Exit {
             Exit::Store => 5,
             Exit::StudyChanged => 6,
             Exit::Differs => 7,
+            Exit::HungUp => 129,
             Exit::Interrupted => 130,
             Exit::Terminated => 143,
         }
@@ -195,7 +198,7 @@ mod tests {
         let doing = "read";
         let failures: Vec<Failure> = vec![
             StorageError::Busy { study: "s".into(), holder, since: Timestamp(0) }.into(),
-            StorageError::HeldElsewhere { study: "s".into(), holder: holder_elsewhere, held: "2 h".into(), wrote: "1 h".into() }.into(),
+            StorageError::HeldElsewhere { study: "s".into(), holder: Box::new(holder_elsewhere), held: "2 h".into(), wrote: "1 h".into() }.into(),
             StorageError::Fenced { study: StudyId(1) }.into(),
             StorageError::Exists { name: "s".into() }.into(),
             StorageError::OutOfOrder { trial: TrialNumber(3), expected: TrialNumber(2) }.into(),

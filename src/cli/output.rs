@@ -44,6 +44,8 @@ enum Paged {
     Fits { paging: Paging, held: Vec<u8>, rows: usize },
     /// The pager runs.
     Runs(Child),
+    /// Nobody reads.
+    Nobody,
 }
 
 impl Output {
@@ -55,6 +57,11 @@ impl Output {
     /// From now on, what is longer than the screen goes through a pager.
     pub fn page(&mut self, paging: Paging) {
         self.paged = Paged::Fits { paging, held: Vec::new(), rows: 0 };
+    }
+
+    /// Forgets what is not written, and what comes: nobody reads it.
+    pub fn give_up(&mut self) {
+        self.paged = Paged::Nobody;
     }
 
     /// Writes the last bytes and waits until the pager is left.
@@ -92,6 +99,7 @@ impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let overflows = match &mut self.paged {
             Paged::No => return self.stdout.write(bytes),
+            Paged::Nobody => return Ok(bytes.len()),
             Paged::Runs(pager) => return pager.stdin.as_mut().map_or(Ok(bytes.len()), |stdin| stdin.write(bytes)),
             Paged::Fits { paging, held, rows } => {
                 *rows += rows_of(bytes, paging.columns);
@@ -111,7 +119,7 @@ impl Write for Output {
             Paged::No => self.stdout.flush(),
             Paged::Runs(pager) => pager.stdin.as_mut().map_or(Ok(()), Write::flush),
             // Whether it fits is known at the end.
-            Paged::Fits { .. } => Ok(()),
+            Paged::Fits { .. } | Paged::Nobody => Ok(()),
         }
     }
 }

@@ -1,15 +1,17 @@
 //! `hpsearch run`: starts a study, or goes on with it.
 
-use std::io::{self, IsTerminal};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
 use crossbeam_channel::Sender;
-use signal_hook::consts::SIGTERM;
+use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::check::{missing_program, prepare_data};
-use super::console::{Console, Talk, life, shown};
+use super::console::{Console, Talk, can_draw, life, shown};
 use super::exit::{Exit, Failure};
 use super::export::{check_target, export_trial, target, test_winner};
 use super::request::post;
@@ -26,7 +28,7 @@ use crate::reporters::wording::{count, extension, number, one_line};
 use crate::reporters::{Reporter, reporter};
 use crate::runner::ownership::{self, Unreachable};
 use crate::runner::process::{ProcessLauncher, own_program};
-use crate::runner::signals::SignalWatch;
+use crate::runner::signals::{HangUp, SignalWatch};
 use crate::runner::slots::{Machine, remarks, slots, tried};
 use crate::runner::surroundings::look_around;
 use crate::runner::{self, Runner, RunnerError};
@@ -157,12 +159,13 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     let launcher = ProcessLauncher::new(own_program(), Arc::new(spec.clone()), path.clone(), study.files(&path), protected);
     // Orphans of a supervisor that is killed become ours to kill, wherever they fled to.
     let _refused_by_old_kernels = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let (outcome, signal) = if arguments.plain || arguments.events || arguments.no_tui || console.talk == Talk::Quiet || !on_terminal() {
+    let (outcome, signal) = if arguments.plain || arguments.events || arguments.no_tui || console.talk == Talk::Quiet || !can_draw() {
         let mut runner = Runner::start(&mut store, &study, places, Box::new(launcher), &path)?.describe(found)?;
         if let Some(reporter) = lines(arguments, console.talk) {
-            runner.report_to(reporter, Box::new(io::stdout()));
+            // A file of its own: the lock of `stdout` would be held for as long as a reader does not read.
+            runner.report_to(reporter, Box::new(File::from(io::stdout().as_fd().try_clone_to_owned()?)))?;
         }
-        let signals = SignalWatch::start(runner.inputs()).map_err(|source| RunnerError::System { doing: "listen for signals", source })?;
+        let signals = SignalWatch::start(runner.inputs(), HangUp::Leaves).map_err(no_signals)?;
         (runner.run()?, signals.received())
     } else {
         on_screen(store, &study, console, |store| Runner::start(store, &study, places, Box::new(launcher), &path)?.describe(found))?
@@ -197,8 +200,8 @@ fn named_like_a_study(file: &Path, console: &Console) -> Option<Failure> {
     Some(failure.help("`hpsearch run STUDY.toml` goes on with it; `hpsearch watch` and `hpsearch show` take the name"))
 }
 
-fn on_terminal() -> bool {
-    io::stdout().is_terminal() && io::stdin().is_terminal()
+fn no_signals(source: io::Error) -> RunnerError {
+    RunnerError::System { doing: "listen for signals", source }
 }
 
 fn lines(arguments: &RunArguments, talk: Talk) -> Option<Box<dyn Reporter>> {
@@ -315,7 +318,7 @@ fn on_screen(
             Err(_) => return Err(Failure::new(Exit::Internal, "the runner ended before it began").help(AGAIN)),
         };
         let _in_order = InOrder(inputs.clone());
-        let signals = SignalWatch::start(inputs.clone()).map_err(|source| RunnerError::System { doing: "listen for signals", source })?;
+        let signals = SignalWatch::start(inputs.clone(), HangUp::IsTheScreens).map_err(no_signals)?;
         let store = console.store.clone();
         let mut surroundings = Surroundings {
             mode: TuiMode::Embedded,
@@ -349,12 +352,14 @@ fn conclude(
     arguments: &RunArguments,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
+    // The run is over: nothing that is said now is worth waiting for somebody who does not read.
+    console.leave_those_who_do_not_read();
     let reader = SqliteReader::open(&console.store)?;
     let summary = reader.summary(study.id)?;
     let name = &study.spec.name;
     let (place, file, store) = (file, shown(file), store_option(console));
     // The plain reporter has said this already.
-    let is_told = (arguments.plain || arguments.no_tui || !on_terminal()) && !arguments.events && console.talk != Talk::Quiet;
+    let is_told = (arguments.plain || arguments.no_tui || !can_draw()) && !arguments.events && console.talk != Talk::Quiet;
     if !is_told {
         console.say(&format!("study `{name}`: {}", outcome.reason()));
     }
@@ -387,16 +392,32 @@ fn conclude(
             Ok(Exit::FailureLimit)
         }
         Outcome::Interrupted(_) => {
-            let sets: String = arguments.set.iter().map(|set| format!(" --set '{}'", masked_override(set))).collect();
-            let fork = arguments.fork.as_ref().map_or(String::new(), |fork| format!(" --fork {fork}"));
-            console.say(&format!("nothing is lost; go on with: hpsearch run {file}{sets}{fork}{store}"));
+            console.say(&format!("nothing is lost; go on with: {}", command_to_go_on(arguments, &file, &store)));
             if summary.paused.is_some() {
                 console.say(&format!("it stays paused until `hpsearch resume {name}{store}`, or until it is run with --resume"));
             }
-            Ok(if signal == Some(SIGTERM) { Exit::Terminated } else { Exit::Interrupted })
+            Ok(match signal {
+                Some(SIGTERM) => Exit::Terminated,
+                Some(SIGHUP) => Exit::HungUp,
+                _ => Exit::Interrupted,
+            })
+        }
+        Outcome::Refused(reason) => {
+            let help = format!(
+                "nothing is lost, and no trial failed: make room on the disk (`df -h`, `df -i`), raise the limit (`ulimit -n`, `ulimit -u`) or \
+                 allow writing there, then go on with: {}",
+                command_to_go_on(arguments, &file, &store)
+            );
+            Err(Failure::new(Exit::Store, reason.clone()).help(help))
         }
         Outcome::Broken(reason) => Err(Failure::new(Exit::Internal, reason.clone()).help(AGAIN)),
     }
+}
+
+fn command_to_go_on(arguments: &RunArguments, file: &str, store: &str) -> String {
+    let sets: String = arguments.set.iter().map(|set| format!(" --set '{}'", masked_override(set))).collect();
+    let fork = arguments.fork.as_ref().map_or(String::new(), |fork| format!(" --fork {fork}"));
+    format!("hpsearch run {file}{sets}{fork}{store}")
 }
 
 /// ` --store PATH`, where it is not the default one.

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
-use super::console::{Console, Talk, terminal_size};
+use super::console::{Console, Talk, is_dumb, terminal_size};
 use crate::reporters::bar::{self, Estimator};
 use crate::reporters::sparkline::Charset;
 use crate::runner::errand::Progress;
@@ -47,7 +47,7 @@ impl Waiting {
         if console.talk == Talk::Quiet {
             return Waiting { parts: None };
         }
-        let form = if io::stderr().is_terminal() { Form::Redrawn } else { Form::NowAndThen };
+        let form = if io::stderr().is_terminal() && !is_dumb(&std::env::var("TERM").unwrap_or_default()) { Form::Redrawn } else { Form::NowAndThen };
         let (tx, rx) = channel::<Word>();
         let (what, charset) = (what.to_owned(), console.look.charset);
         Waiting { parts: Some((tx, spawn(move || draw(what, form, charset, &rx)))) }

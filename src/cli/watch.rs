@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 
 use clap::Args;
 
-use super::console::{Console, life};
+use super::console::{Console, can_draw, life};
 use super::exit::{Exit, Failure};
 use super::named_study;
 use super::request::post;
@@ -22,8 +22,11 @@ pub struct WatchArguments {
 pub fn watch(arguments: &WatchArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
     let study = named_study::find(&reader, arguments.study.as_deref())?;
-    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        return Err(Failure::usage("`hpsearch watch` needs a terminal").help("`hpsearch trials` prints the same table"));
+    if !can_draw() {
+        let is_there = io::stdout().is_terminal() && io::stdin().is_terminal();
+        let what =
+            if is_there { "`hpsearch watch` needs a terminal that can draw, and `TERM` is `dumb`" } else { "`hpsearch watch` needs a terminal" };
+        return Err(Failure::usage(what).help("`hpsearch trials` prints the same table"));
     }
     let store = console.store.clone();
     let mut surroundings = Surroundings {

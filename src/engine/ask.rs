@@ -45,7 +45,7 @@ impl Engine {
     pub(super) fn fill_slots(&mut self) {
         // Devices that have no memory for whoever is next.
         let mut short: Vec<Device> = Vec::new();
-        while matches!(self.phase, Phase::Searching | Phase::Racing(_)) && self.view.paused.is_none() {
+        while matches!(self.phase, Phase::Searching | Phase::Racing(_)) && self.view.paused.is_none() && !self.waits_for_the_machine() {
             let has_room = |device: &Device| !self.is_full(device) && !short.contains(device);
             let free = |index: &usize| self.busy[*index].is_none() && self.is_open(*index) && has_room(&self.slots[*index].device);
             let Some(slot) = (0..self.busy.len()).find(free) else { break };

@@ -34,6 +34,8 @@ pub enum Fault {
     OutOfMemory,
     /// Its device goes away.
     LoseDevice,
+    /// The machine refuses what it needs.
+    Refuse,
 }
 
 impl Fault {
@@ -44,7 +46,7 @@ impl Fault {
             Fault::Fail => Some(FailureCause::Program),
             Fault::OutOfMemory => Some(FailureCause::Oom),
             Fault::LoseDevice => Some(FailureCause::DeviceLost),
-            Fault::Hang | Fault::NotANumber | Fault::Slow => None,
+            Fault::Hang | Fault::NotANumber | Fault::Slow | Fault::Refuse => None,
         }
     }
 }
@@ -467,6 +469,7 @@ impl World<'_> {
         match fault.map(|fault| (fault, fault.cause())) {
             Some((_, Some(cause))) => self.end(time, trial, attempt, AttemptEnd::Failed(cause)),
             Some((Fault::Hang, None)) => {}
+            Some((Fault::Refuse, None)) => self.end(Duration::ZERO, trial, attempt, AttemptEnd::Refused),
             _ => self.schedule(time, What::Report(index)),
         }
     }

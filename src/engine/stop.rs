@@ -21,8 +21,8 @@ fn with_digits(amount: f64, limit: f64) -> String {
     format!("{amount:.*}", usize::try_from(decimals).unwrap_or(0).max(2))
 }
 
-/// A run whose first trials all fail, without `budget.failures` to say otherwise, ends after so many: failed trials do not
-/// count towards `budget.trials`, so a broken program would be started for ever.
+/// A run whose first trials all fail, or so many in a row later, ends without `budget.failures` to say otherwise: failed trials
+/// do not count towards `budget.trials`, so a broken program would be started for ever.
 const FRUITLESS: u64 = 10;
 
 impl Engine {
@@ -151,8 +151,13 @@ impl Engine {
     pub(super) fn mind_limits(&mut self) {
         let counts = self.view.counts.without(self.view.race_counts);
         let failed = counts.failed;
-        let fruitless = self.spec.budget.failures.is_none() && self.spec.budget.count != Count::All && counts.complete + counts.pruned == 0;
-        if fruitless && failed >= self.failed_before + FRUITLESS {
+        let is_endless = self.spec.budget.failures.is_none() && (self.spec.budget.count != Count::All || self.spec.budget.trials.is_none());
+        let is_fruitless = counts.complete + counts.pruned == 0 && failed >= self.failed_before + FRUITLESS;
+        if is_endless && !is_fruitless && self.failed_in_a_row >= FRUITLESS {
+            let reason = self.last_failure();
+            self.drain(Outcome::TooManyFailures(format!("{FRUITLESS} trials in a row failed; the last: {reason}")));
+        }
+        if is_endless && is_fruitless {
             let reason = self.last_failure();
             self.drain(Outcome::TooManyFailures(format!("the first {FRUITLESS} trials all failed; the last: {reason}")));
         }
@@ -222,7 +227,7 @@ impl Engine {
                 self.close_study(reason.clone());
                 reason.clone()
             }
-            Outcome::Interrupted(reason) | Outcome::Broken(reason) => reason.clone(),
+            Outcome::Interrupted(reason) | Outcome::Refused(reason) | Outcome::Broken(reason) => reason.clone(),
         };
         let idle = self.idle + self.idle_since.map_or(Duration::ZERO, |since| self.now.since(since));
         let ran = self.now.since(self.begun).saturating_sub(idle).as_micros();

@@ -92,6 +92,7 @@ impl Engine {
         let Some(slot) = self.slot_of(number, attempt) else { return };
         self.hear(slot);
         let Checkpoint { step, path, bytes } = checkpoint;
+        self.forget_refusals();
         self.emit(Event::CheckpointSaved { trial: number, step, path: path.clone(), bytes });
         self.take_in_checkpoint(number, slot, &path);
     }
@@ -104,6 +105,8 @@ impl Engine {
             Some(leaving @ (Leaving::TimedOut(_) | Leaving::Draining | Leaving::Holding { .. })) => Some(self.last_word(number).unwrap_or(leaving)),
             leaving => leaving,
         };
+        // Who is leaving anyway needs nothing more.
+        let end = if leaving.is_some() && end == AttemptEnd::Refused { AttemptEnd::Interrupted } else { end };
         let end = match (&leaving, end) {
             (Some(Leaving::TimedOut(_)), AttemptEnd::Failed(_) | AttemptEnd::Interrupted) => AttemptEnd::Failed(FailureCause::Timeout),
             (Some(Leaving::Pausing(_)), AttemptEnd::Completed | AttemptEnd::Failed(_) | AttemptEnd::Interrupted) => AttemptEnd::Paused,
@@ -121,6 +124,9 @@ impl Engine {
         let memory = self.packed.memory_used(&self.slots[slot].device, busy.peak);
         self.emit(Event::AttemptEnded { trial: number, attempt, end: end.clone(), reason: message.clone(), device_micros, memory });
         let evicted = self.note_end(slot, number, &end);
+        if !matches!(end, AttemptEnd::Refused | AttemptEnd::Interrupted) {
+            self.forget_refusals();
+        }
         match (end, leaving) {
             // Whatever its process made of it in its last moment: its user was told that it is killed.
             (_, Some(Leaving::Killed)) => self.fail(number, "killed on request".to_owned()),
@@ -149,6 +155,11 @@ impl Engine {
             (AttemptEnd::Diverged, _) => {
                 let detail = message.map_or_else(String::new, |message| format!(": {message}"));
                 self.end_without_value(number, TrialState::Pruned, format!("diverged{detail}"));
+            }
+            (AttemptEnd::Refused, _) => {
+                let why = message.unwrap_or_else(|| "it did not say what".to_owned());
+                self.note_refusal(&why);
+                self.requeue(number, &format!("the machine refused what it needs: {why}"));
             }
             (AttemptEnd::Interrupted | AttemptEnd::Lost, _) => self.requeue(number, "interrupted"),
             (AttemptEnd::Failed(cause), leaving) => {
@@ -214,6 +225,7 @@ impl Engine {
                         )
                     }
                 };
+                self.failed_in_a_row += 1;
                 self.fail(number, why);
             }
         }
@@ -240,6 +252,10 @@ impl Engine {
         if self.spec.retry.on.contains(&cause) && failures <= self.spec.retry.max {
             self.requeue(number, &format!("{message} (retry {failures} of {})", self.spec.retry.max));
         } else {
+            // A configuration that is too large, or too slow, says nothing about the program.
+            if !matches!(cause, FailureCause::Oom | FailureCause::Timeout) {
+                self.failed_in_a_row += 1;
+            }
             self.fail(number, message);
         }
     }
@@ -271,6 +287,9 @@ impl Engine {
     pub(super) fn finish_trial(&mut self, number: TrialNumber, state: TrialState, value: Option<f64>, reason: Option<String>) {
         let broken = if state == TrialState::Complete { self.broken_limits(number) } else { None };
         let reason = broken.or(reason);
+        if state != TrialState::Failed {
+            self.failed_in_a_row = 0;
+        }
         self.emit(Event::TrialFinished { trial: number, state, value, reason });
         self.tidy();
         self.mind_limits();

@@ -4,7 +4,7 @@ use std::io;
 
 use serde::Serialize;
 
-use super::{Happening, Reporter};
+use super::{Happening, LeftOut, Reporter};
 use crate::event::{Event, Seq};
 use crate::study::StudySpec;
 use crate::time::Timestamp;
@@ -20,6 +20,14 @@ struct Line<'a> {
     event: &'a Event,
 }
 
+/// In the place of events that nobody read in time: `hpsearch events` has them.
+#[derive(Serialize)]
+struct Skipped {
+    event: &'static str,
+    after: Seq,
+    count: u64,
+}
+
 impl Reporter for Events {
     fn study_started(&mut self, _out: &mut dyn io::Write, _at: Timestamp, _spec: &StudySpec, _view: &StudyView) -> io::Result<()> {
         Ok(())
@@ -27,6 +35,12 @@ impl Reporter for Events {
 
     fn event(&mut self, out: &mut dyn io::Write, happening: &Happening<'_>) -> io::Result<()> {
         let line = Line { seq: happening.seq, at: happening.at, event: happening.event };
+        writeln!(out, "{}", serde_json::to_string(&line)?)?;
+        out.flush()
+    }
+
+    fn left_out(&mut self, out: &mut dyn io::Write, left_out: &LeftOut) -> io::Result<()> {
+        let line = Skipped { event: "skipped", after: left_out.after, count: left_out.events };
         writeln!(out, "{}", serde_json::to_string(&line)?)?;
         out.flush()
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::ahead::{self, Running, look_ahead};
 use super::progress::Progress;
 use super::wording::{count, disk_exceeded, duration, extension, micros, number, one_line, param, passed_over, rough_duration, slots};
-use super::{Happening, Reporter};
+use super::{Happening, LeftOut, Reporter};
 use crate::device::Slot;
 use crate::event::{Answer, AttemptEnd, Event};
 use crate::forecast::Used;
@@ -22,6 +22,10 @@ pub(super) struct Plain {
     study: Option<(StudySpec, Timestamp)>,
     ran_before: Duration,
     slots: Vec<Slot>,
+    /// Whether it was said that the machine refuses what trials need.
+    refused: bool,
+    /// The trial that waits because of that, and is not said to be queued again each time.
+    waits: Option<TrialNumber>,
 }
 
 impl Reporter for Plain {
@@ -58,6 +62,18 @@ impl Reporter for Plain {
         if let Event::RunnerStarted { slots, .. } | Event::SlotsChanged { slots } = happening.event {
             self.slots.clone_from(slots);
         }
+        match happening.event {
+            Event::AttemptEnded { trial, end: AttemptEnd::Refused, reason, .. } => {
+                self.waits = Some(*trial);
+                if !std::mem::replace(&mut self.refused, true) {
+                    let why = reason.as_deref().map_or_else(String::new, |reason| format!(": {reason}"));
+                    writeln!(out, "{}", one_line(&format!("the machine refuses what trial {trial} needs{why}; it waits, and is tried again")))?;
+                }
+            }
+            Event::AttemptEnded { .. } | Event::CheckpointSaved { .. } => self.refused = false,
+            Event::TrialQueued { trial, .. } if self.waits.take() == Some(*trial) => return out.flush(),
+            _ => {}
+        }
         let is_best = |number| happening.view.best().is_some_and(|best| best.number == number);
         if let Some(line) = line(happening, is_best) {
             writeln!(out, "{line}")?;
@@ -66,6 +82,11 @@ impl Reporter for Plain {
             let elapsed = self.ran_before + happening.at.since(*started);
             writeln!(out, "  {}", progress(spec, elapsed, &self.slots, happening))?;
         }
+        out.flush()
+    }
+
+    fn left_out(&mut self, out: &mut dyn Write, left_out: &LeftOut) -> io::Result<()> {
+        writeln!(out, "... {} left out, for nobody read them in time: `hpsearch events` has all", count(left_out.lines, "line"))?;
         out.flush()
     }
 

@@ -188,6 +188,7 @@ pub fn attempt_end(end: Option<&AttemptEnd>) -> &'static str {
         Some(AttemptEnd::Stopped) => "pruned",
         Some(AttemptEnd::Interrupted) => "interrupted",
         Some(AttemptEnd::Lost) => "lost with its runner",
+        Some(AttemptEnd::Refused) => "refused by the machine",
         Some(AttemptEnd::Diverged) => "diverged",
         Some(AttemptEnd::Failed(FailureCause::Oom)) => "out of memory",
         Some(AttemptEnd::Failed(FailureCause::DeviceLost)) => "device lost",

@@ -141,7 +141,7 @@ impl Launcher for InlineLauncher {
             let (end, message) = end_of(result, &context);
             let _runner_gone = context.inputs.send(Input::Ended { trial: context.number, attempt: context.attempt, end, message });
         });
-        spawned.map_err(|error| LaunchError { why: format!("cannot start a thread: {error}") })?;
+        spawned.map_err(|error| LaunchError::Refused(format!("cannot start a thread: {error}")))?;
         Ok(Box::new(InlineJob { verdicts: verdict_tx, leave }))
     }
 }

@@ -7,10 +7,13 @@ use crate::verdict::Verdict;
 
 /// Why an attempt could not be started.
 #[derive(Debug, thiserror::Error)]
-#[error("{why}")]
-pub struct LaunchError {
-    /// What happened, where, and what to do.
-    pub why: String,
+pub enum LaunchError {
+    /// The machine refuses what it needs: room, files, processes. It may give it later; no trial is at fault.
+    #[error("{0}")]
+    Refused(String),
+    /// It can be started nowhere and never.
+    #[error("{0}")]
+    Impossible(String),
 }
 
 /// A running attempt, as the runner holds it. Its end arrives as [`Input::Ended`], always, exactly once.

@@ -217,7 +217,7 @@ fn refusal(storage: &dyn Storage, study: &StoredStudy, held: &HeldLease) -> Resu
         Liveness::Unknown => {
             let wrote = last_moment(storage, study.id)?.unwrap_or(held.acquired);
             let (held, wrote) = (rough_duration(now().since(held.acquired)), rough_duration(now().since(wrote)));
-            StorageError::HeldElsewhere { study: name, holder, held, wrote }
+            StorageError::HeldElsewhere { study: name, holder: Box::new(holder), held, wrote }
         }
         _ if holder.host == processes::host() && is_stopped() => StorageError::HolderStopped { study: name, holder },
         _ => StorageError::Busy { study: name, holder, since: held.acquired },

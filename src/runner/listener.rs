@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, ExitStatus};
@@ -68,13 +69,15 @@ struct Current {
     last_words: LastWords,
     remarks: Remarks,
     end: Option<(EndWord, Option<String>)>,
+    /// Why there was nothing to start, where its command's place says so.
+    not_started: Option<(EndWord, Option<String>)>,
     /// How many processes the kernel had killed for want of memory when it began.
     memory_kills: Option<u64>,
 }
 
 impl Current {
-    /// A line that begins as a message and is none.
-    fn refuse(&mut self, line: &[u8], why: &str) {
+    /// Notes a line that was meant for the runner, and is none of its words.
+    fn misread(&mut self, line: &[u8], why: &str) {
         self.log.write(line);
         self.log.write(format!("[hpsearch] the line above was not understood: {why}\n").as_bytes());
         self.remarks.misread += 1;
@@ -122,7 +125,7 @@ impl Listening {
     pub fn expect_trial(&self, trial: TrialNumber, attempt: AttemptNumber, log: &Path, cwd: PathBuf) -> io::Result<()> {
         let log = AttemptLog::open(log)?;
         let (last_words, remarks, memory_kills) = (LastWords::default(), Remarks::default(), processes::memory_kills());
-        lock(&self.shared).current = Some(Current { trial, attempt, log, cwd, last_words, remarks, end: None, memory_kills });
+        lock(&self.shared).current = Some(Current { trial, attempt, log, cwd, last_words, remarks, end: None, not_started: None, memory_kills });
         Ok(())
     }
 
@@ -144,8 +147,8 @@ impl Listening {
 }
 
 impl Listener {
-    /// Starts listening; the child is waited for.
-    pub fn listen(self, mut child: Child) -> io::Result<Listening> {
+    /// Starts listening; the child is waited for. What it says `aside` nobody else can say: how a command ended.
+    pub fn listen(self, mut child: Child, aside: UnixStream) -> io::Result<Listening> {
         let shared = Arc::new(Mutex::new(Shared::default()));
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let for_stderr = Arc::clone(&shared);
@@ -162,11 +165,16 @@ impl Listener {
             }
             status
         })?;
+        let for_aside = Arc::clone(&shared);
+        let aside = match self.single {
+            true => Some(std::thread::Builder::new().name("supervisor".to_owned()).spawn(move || read_aside(aside, &for_aside))?),
+            false => None,
+        };
         let for_stdout = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("worker stdout".to_owned()).spawn(move || {
             self.read_messages(stdout, &for_stdout);
             let status = exit.join().ok().flatten();
-            let _panicked = errors.join();
+            let _panicked = (errors.join(), aside.map(JoinHandle::join));
             self.gone(&for_stdout, status);
         })?;
         Ok(Listening { shared, thread })
@@ -174,8 +182,6 @@ impl Listener {
 
     fn read_messages(&self, stdout: Option<ChildStdout>, shared: &Mutex<Shared>) {
         let Some(stdout) = stdout else { return };
-        // A supervisor ends what may be an open line before it says how its command ended: that newline is not the command's.
-        let mut held_newline = false;
         for_each_line(stdout, |line, is_whole| {
             // Before the lock is taken, which the runner needs: it is the one who makes room.
             while self.inputs.len() > WAITING {
@@ -189,23 +195,20 @@ impl Listener {
             };
             let mut shared = lock(shared);
             let Some(current) = shared.current.as_mut() else { return };
-            if std::mem::take(&mut held_newline) && !matches!(message, Some(Ok(Up::End { .. }))) {
-                current.log.write(b"\n");
-            }
-            if self.single && line == b"\n" {
-                held_newline = true;
-                return;
-            }
             let Some(message) = message else {
                 current.log.write(line);
                 return;
             };
             match message {
-                Ok(Up::End { end, message }) if self.single => {
-                    current.end.get_or_insert((end, message));
+                // Said in the command's place, before it could start; it counts if its supervisor says that, too.
+                Ok(Up::End { end: end @ (EndWord::Failed | EndWord::Refused), message }) if self.single => {
+                    current.not_started.get_or_insert((end, message));
+                }
+                Ok(Up::End { .. } | Up::Answer { .. } | Up::Text { .. } | Up::At { .. } | Up::Peak { .. }) if self.single => {
+                    current.misread(line, "these are words of hpsearch's own, and no report");
                 }
                 Ok(Up::End { end, message }) => {
-                    shared.failed |= matches!(end, EndWord::Failed | EndWord::Oom | EndWord::Killed);
+                    shared.failed |= matches!(end, EndWord::Failed | EndWord::Oom | EndWord::Killed | EndWord::Refused);
                     if let Some(current) = shared.current.take() {
                         self.send_end(&current, end, message);
                     }
@@ -220,12 +223,12 @@ impl Listener {
                     Some(Ok(Registered { path, bytes })) => {
                         self.send(Input::Checkpoint { trial: current.trial, attempt: current.attempt, step, path, bytes });
                     }
-                    Some(Err(why)) => current.refuse(line, &format!("this checkpoint is not taken: {why}")),
+                    Some(Err(why)) => current.misread(line, &format!("this checkpoint is not taken: {why}")),
                     None => {}
                 },
                 Ok(Up::Peak { bytes }) => self.send(Input::Peak { trial: current.trial, attempt: current.attempt, bytes }),
                 Ok(Up::Answer { .. } | Up::Text { .. } | Up::At { .. }) => {}
-                Err(error) => current.refuse(line, &error.to_string()),
+                Err(error) => current.misread(line, &error.to_string()),
             }
         });
     }
@@ -239,7 +242,12 @@ impl Listener {
     fn gone(&self, shared: &Mutex<Shared>, status: Option<ExitStatus>) {
         let mut shared = lock(shared);
         let Some(mut current) = shared.current.take() else { return };
-        match current.end.take() {
+        let end = match (current.end.take(), current.not_started.take()) {
+            (Some((EndWord::NotStarted, _)), Some(why)) => Some(why),
+            (Some((EndWord::NotStarted, message)), None) => Some((EndWord::Failed, message)),
+            (end, _) => end,
+        };
+        match end {
             Some((end, message)) => self.send_end(&current, end, message),
             None => {
                 let (end, how) = self.end_without_a_word(&current, status);
@@ -287,9 +295,10 @@ impl Listener {
             EndWord::Stopped => AttemptEnd::Stopped,
             EndWord::Interrupted => AttemptEnd::Interrupted,
             EndWord::Diverged => AttemptEnd::Diverged,
-            EndWord::Failed => AttemptEnd::Failed(cause.unwrap_or(FailureCause::Program)),
+            EndWord::Failed | EndWord::NotStarted => AttemptEnd::Failed(cause.unwrap_or(FailureCause::Program)),
             EndWord::Oom => AttemptEnd::Failed(FailureCause::Oom),
             EndWord::Killed => AttemptEnd::Failed(FailureCause::WorkerLost),
+            EndWord::Refused => AttemptEnd::Refused,
         };
         self.send(Input::Ended { trial: current.trial, attempt: current.attempt, end, message });
     }
@@ -298,6 +307,15 @@ impl Listener {
         // The runner is gone only when this process ends: then nobody is left to hear.
         let _runner_gone = self.inputs.send(input);
     }
+}
+
+/// What a supervisor says of its command's end.
+fn read_aside(aside: UnixStream, shared: &Mutex<Shared>) {
+    for_each_line(aside, |line, _| {
+        if let (Some(Ok(Up::End { end, message })), Some(current)) = (message_of(line).map(|text| Up::parse(&text)), lock(shared).current.as_mut()) {
+            current.end.get_or_insert((end, message));
+        }
+    });
 }
 
 /// The text after the prefix, if the line is a message.

@@ -1,19 +1,22 @@
 //! Trials as child processes: long-lived workers for the built-in trainer, one supervised process an attempt for commands.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{ChildStdin, Command, Stdio};
-use std::sync::Arc;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use std::io::Write;
-use std::os::unix::process::CommandExt;
-
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Sender, unbounded};
 
 use super::launcher::{Job, LaunchError, Launcher};
 use super::listener::{Listener, Listening};
 use super::registration::Registrar;
+use super::watchdog::Watchdog;
 use crate::config::placeholder;
 use crate::device::{Device, Slot};
 use crate::engine::{Assignment, Input};
@@ -28,6 +31,9 @@ use crate::wire::{self, CommandJob, Down, TrainJob, TrialJob};
 /// A worker of the built-in trainer is replaced after so many trials.
 const TRIALS_PER_WORKER: u32 = 200;
 
+/// A child that leaves so many lines unread is stopped, and killed: one that runs reads whatever its trial does.
+const UNREAD: usize = 1 << 18;
+
 /// A child whose stdin is closed leaves within this time, or is killed.
 const SHUT_DOWN_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -41,6 +47,9 @@ pub struct ProcessLauncher {
     registrar: Arc<Registrar>,
     cache: PathBuf,
     workers: HashMap<usize, Worker>,
+    /// The name of this run, by which its watchdog knows what it started.
+    run: String,
+    watchdog: Option<Watchdog>,
     pids: BTreeSet<u32>,
 }
 
@@ -52,17 +61,34 @@ struct Worker {
     trials: u32,
 }
 
-/// The write end of a child's stdin. Written from the runner's thread only; shared with the job that stands for the child.
-struct Pipe(std::sync::Mutex<Option<ChildStdin>>);
+/// The way to a child's stdin, shared with the job that stands for the child. A thread of its own writes: a child that is
+/// stopped does not read, and must not hold up the runner. A lock, since closing it takes the sender away from both.
+struct Pipe {
+    lines: Mutex<Option<Sender<String>>>,
+    pid: u32,
+}
 
 impl Pipe {
-    /// Writes a line; a child that is gone does not matter here, its end arrives as an input.
+    fn start(mut stream: UnixStream, pid: u32) -> io::Result<Self> {
+        let (lines, heard) = unbounded::<String>();
+        std::thread::Builder::new().name("worker stdin".to_owned()).spawn(move || {
+            for line in heard {
+                // A child that is gone does not matter here: its end arrives as an input.
+                if stream.write_all(format!("{line}\n").as_bytes()).is_err() {
+                    return;
+                }
+            }
+            let _gone_already = stream.shutdown(Shutdown::Write);
+        })?;
+        Ok(Pipe { lines: Mutex::new(Some(lines)), pid })
+    }
+
     fn line(&self, text: &str) {
-        let Ok(mut guard) = self.0.lock() else { return };
-        if let Some(stdin) = guard.as_mut()
-            && stdin.write_all(format!("{text}\n").as_bytes()).and_then(|()| stdin.flush()).is_err()
-        {
-            *guard = None;
+        let Ok(guard) = self.lines.lock() else { return };
+        let Some(lines) = guard.as_ref() else { return };
+        let _child_gone = lines.send(text.to_owned());
+        if lines.len() > UNREAD {
+            processes::kill(self.pid);
         }
     }
 
@@ -71,7 +97,7 @@ impl Pipe {
     }
 
     fn close(&self) {
-        if let Ok(mut guard) = self.0.lock() {
+        if let Ok(mut guard) = self.lines.lock() {
             *guard = None;
         }
     }
@@ -83,23 +109,42 @@ impl ProcessLauncher {
     pub fn new(program: PathBuf, spec: Arc<StudySpec>, store: PathBuf, files: StudyFiles, protected: Vec<PathBuf>) -> Self {
         let cache = paths::data_cache(&spec, &store);
         let registrar = Arc::new(Registrar::new(files.clone(), protected));
-        ProcessLauncher { program, spec, store, files, registrar, cache, workers: HashMap::new(), pids: BTreeSet::new() }
+        let pid = std::process::id();
+        let run = format!("{pid}.{}", processes::start_time(pid).unwrap_or(0));
+        ProcessLauncher { program, spec, store, files, registrar, cache, workers: HashMap::new(), run, watchdog: None, pids: BTreeSet::new() }
     }
 
     fn start_worker(&mut self, slot: &Slot, inputs: &Sender<Input>) -> Result<Worker, LaunchError> {
         let mut command = Command::new(&self.program);
-        command.arg0("hpsearch").arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        if self.watchdog.is_none() {
+            self.watchdog = Watchdog::start(&self.program, &self.run);
+            self.pids.extend(self.watchdog.as_ref().map(Watchdog::pid));
+        }
+        // A socket and no pipe: a supervisor says there how its command ended, on a way that the command does not have.
+        let (stream, its_stdin) = UnixStream::pair().map_err(|error| LaunchError::Refused(format!("cannot make a socket: {error}")))?;
+        let aside = stream.try_clone().map_err(|error| LaunchError::Refused(format!("cannot make a socket: {error}")))?;
+        command
+            .arg0("hpsearch")
+            .arg("worker")
+            .stdin(Stdio::from(OwnedFd::from(its_stdin)))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
         command.envs(slot_environment(slot, self.spec.devices.cpu_threads));
-        command.env("HPSEARCH_STORE", &self.store).env("HPSEARCH_STUDY", &self.spec.name);
-        let mut child =
-            command.spawn().map_err(|error| LaunchError { why: format!("cannot start the worker `{}`: {error}", self.program.display()) })?;
+        command.env("HPSEARCH_STORE", &self.store).env("HPSEARCH_STUDY", &self.spec.name).env(wire::RUN, &self.run);
+        let child =
+            command.spawn().map_err(|error| LaunchError::Refused(format!("cannot start the worker `{}`: {error}", self.program.display())))?;
         let pid = child.id();
-        let stdin = child.stdin.take();
+        drop(command);
         let single = !matches!(self.spec.program, Program::Trainer { .. });
         let listener = Listener { single, inputs: inputs.clone(), registrar: Arc::clone(&self.registrar) };
-        let listening = listener.listen(child).map_err(|error| LaunchError { why: format!("cannot listen to a worker: {error}") })?;
+        let listening = listener.listen(child, aside).map_err(|error| LaunchError::Refused(format!("cannot listen to a worker: {error}")))?;
         self.pids.insert(pid);
-        Ok(Worker { pid, stdin: Arc::new(Pipe(std::sync::Mutex::new(stdin))), listening, trials: 0 })
+        let stdin = Pipe::start(stream, pid).map_err(|error| {
+            processes::kill(pid);
+            LaunchError::Refused(format!("cannot start a thread for a worker: {error}"))
+        })?;
+        Ok(Worker { pid, stdin: Arc::new(stdin), listening, trials: 0 })
     }
 
     fn message(&self, assignment: &Assignment, directory: PathBuf) -> Result<Down, LaunchError> {
@@ -143,7 +188,9 @@ impl ProcessLauncher {
                 let env = env.collect::<Result<_, LaunchError>>()?;
                 wire::Job::Command(CommandJob { trial, run, cwd, env, device, until: assignment.until })
             }
-            Program::Inline => return Err(LaunchError { why: "this study's objective is a Rust closure: run it from its own program".to_owned() }),
+            Program::Inline => {
+                return Err(LaunchError::Impossible("this study's objective is a Rust closure: run it from its own program".to_owned()));
+            }
         };
         Ok(Down::Job(Box::new(job)))
     }
@@ -151,13 +198,13 @@ impl ProcessLauncher {
 
 /// Values are in the study file and nowhere else.
 fn unknown_value(name: &str) -> LaunchError {
-    LaunchError { why: format!("the value of the variable `{name}` is not stored: run the study from its file") }
+    LaunchError::Impossible(format!("the value of the variable `{name}` is not stored: run the study from its file"))
 }
 
 impl Launcher for ProcessLauncher {
     fn launch(&mut self, assignment: &Assignment, inputs: &Sender<Input>) -> Result<Box<dyn Job>, LaunchError> {
         let directory = self.files.trial(assignment.trial);
-        std::fs::create_dir_all(&directory).map_err(|error| LaunchError { why: format!("cannot make `{}`: {error}", directory.display()) })?;
+        std::fs::create_dir_all(&directory).map_err(|error| LaunchError::Refused(format!("cannot make `{}`: {error}", directory.display())))?;
         let log = self.files.log(assignment.trial, assignment.attempt);
         let message = self.message(assignment, directory)?;
         let index = assignment.slot.index;
@@ -179,7 +226,7 @@ impl Launcher for ProcessLauncher {
         worker
             .listening
             .expect_trial(assignment.trial, assignment.attempt, &log, cwd)
-            .map_err(|error| LaunchError { why: format!("cannot write `{}`: {error}", log.display()) })?;
+            .map_err(|error| LaunchError::Refused(format!("cannot write `{}`: {error}", log.display())))?;
         let pid_started = processes::start_time(worker.pid).unwrap_or(0);
         let _runner_gone = inputs.send(Input::Launched { trial: assignment.trial, attempt: assignment.attempt, pid: worker.pid, pid_started });
         worker.stdin.down(&message);
@@ -224,6 +271,9 @@ impl Launcher for ProcessLauncher {
             std::thread::sleep(Duration::from_millis(2));
         }
         self.workers.clear();
+        if let Some(watchdog) = self.watchdog.take() {
+            watchdog.end();
+        }
         self.pids.clear();
     }
 }
@@ -253,12 +303,15 @@ impl Job for ProcessJob {
         self.stdin.down(&Down::Kill);
         // A supervisor that does not answer (stopped, swapped out) is killed itself; its orphans are swept.
         let (pid, started) = (self.pid, self.pid_started);
-        std::thread::spawn(move || {
+        let waiting = std::thread::Builder::new().spawn(move || {
             std::thread::sleep(Duration::from_secs(2));
             if processes::is_alive(pid, started) {
                 processes::kill(pid);
             }
         });
+        if waiting.is_err() {
+            processes::kill(pid);
+        }
     }
 
     /// The trainer waits for the answer, and its last checkpoint is older than the report; a command need not wait.

@@ -1,6 +1,7 @@
 //! What can go wrong in the trainer, each with where it happened and what to do.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::HostError;
@@ -69,6 +70,18 @@ pub enum TrainerError {
 impl TrainerError {
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+
+    /// Whether the machine refused something that it may give later (room on the disk, another open file), which is no fault of
+    /// what was trained.
+    pub fn is_refused_by_the_machine(&self) -> bool {
+        // ENFILE and EMFILE, which have no kind of their own.
+        const NO_MORE_FILES: [i32; 2] = [23, 24];
+        let Self::Io { action, source, .. } = self else { return false };
+        let is_full =
+            matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge | ErrorKind::ReadOnlyFilesystem);
+        let is_locked = source.kind() == ErrorKind::PermissionDenied && *action != "read";
+        is_full || is_locked || source.raw_os_error().is_some_and(|code| NO_MORE_FILES.contains(&code))
     }
 
     pub(super) fn checkpoint(directory: &Path, message: impl Into<String>) -> Self {

@@ -193,6 +193,7 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, String> {
         Ok(RunEnd::Stopped) => Ok((EndWord::Stopped, None)),
         Ok(RunEnd::Interrupted) => Ok((EndWord::Interrupted, None)),
         Ok(RunEnd::Diverged { step, what }) => Ok((EndWord::Diverged, Some(format!("{what} at optimiser step {step}")))),
+        Err(error) if error.is_refused_by_the_machine() => Ok((EndWord::Refused, Some(chain(&error)))),
         Err(error) => Err(chain(&error)),
     }
 }

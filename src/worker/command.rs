@@ -1,19 +1,24 @@
 //! The supervisor of one attempt of a command: starts it, hands it verdicts, and leaves nothing of it behind.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, select};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 
-use super::{Incoming, say};
+use super::answers::Answers;
+use super::{Incoming, say_aside};
 use crate::params::variable;
 use crate::processes;
 use crate::wire::{CommandJob, Down, EndWord, Up};
+
+/// With this status shells say, and [`exec`](super::exec), that there was nothing to start.
+pub(super) const NOTHING_TO_START: i32 = 127;
 
 /// How long it may take until everything a command started is gone.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -25,9 +30,6 @@ const PAUSE_PATIENCE: Duration = Duration::from_secs(3);
 /// since, and until it is killed there is nothing else to try.
 const TERMINATE_AGAIN: Duration = Duration::from_secs(10);
 
-/// Longest verdict line handed on: a pipe takes so many bytes whole or not at all.
-const PIPE_BUF: usize = 4096;
-
 /// Runs the attempt to its end and says how it ended.
 pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
     // Orphans of the command become children of this process, wherever they fled to.
@@ -36,11 +38,23 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
         return fail("the system does not let a supervisor adopt orphans".to_owned());
     }
     let memory_kills = processes::memory_kills();
-    let child = match prepare(job).and_then(|()| spawn(job)) {
+    if let Err(why) = prepare(job) {
+        return refuse(why);
+    }
+    let child = match spawn(job) {
         Ok(child) => child,
-        Err(why) => return fail(why),
+        Err(error) => {
+            let why = format!("cannot start `{}` in `{}`: {error}", job.run.join(" "), job.cwd.display());
+            return if is_refused(&error) { refuse(why) } else { fail(why) };
+        }
     };
-    let Supervised { runner_lives, was_asked_to_leave, was_killed, status } = supervise(child, incoming);
+    let Supervised { runner_lives, was_asked_to_leave, was_killed, status } = match supervise(child, &job.trial.directory, incoming) {
+        Ok(supervised) => supervised,
+        Err(error) => {
+            processes::kill_descendants(std::process::id(), &BTreeSet::new(), PATIENCE);
+            return refuse(format!("cannot start the threads of its supervisor: {error}"));
+        }
+    };
     let by = match (was_killed, processes::memory_kills() > memory_kills) {
         (true, _) => Killer::Us,
         (false, true) => Killer::Memory,
@@ -51,14 +65,22 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>) {
         eprintln!("[hpsearch] {left} processes of this trial could not be killed");
     }
     if runner_lives {
-        // A newline first: the command may have left its last line open.
-        println!();
-        say(&end_of(status, was_asked_to_leave, by));
+        say_aside(&end_of(status, was_asked_to_leave, by));
     }
 }
 
 fn fail(message: String) {
-    say(&Up::End { end: EndWord::Failed, message: Some(message) });
+    say_aside(&Up::End { end: EndWord::Failed, message: Some(message) });
+}
+
+fn refuse(message: String) {
+    say_aside(&Up::End { end: EndWord::Refused, message: Some(message) });
+}
+
+/// Whether a program was not started because the machine has no more of something, and not because it is not there.
+pub(super) fn is_refused(error: &io::Error) -> bool {
+    let short = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::NOSPC, Errno::DQUOT, Errno::TXTBSY];
+    short.into_iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 fn prepare(job: &CommandJob) -> Result<(), String> {
@@ -70,7 +92,7 @@ fn prepare(job: &CommandJob) -> Result<(), String> {
     std::fs::write(&path, params).map_err(|error| said(&path, error))
 }
 
-fn spawn(job: &CommandJob) -> Result<Child, String> {
+fn spawn(job: &CommandJob) -> io::Result<Child> {
     let trial = &job.trial;
     let mut command = Command::new("/proc/self/exe");
     command.arg("worker").arg("--exec").args(&job.run).current_dir(&job.cwd).stdin(Stdio::piped()).process_group(0);
@@ -95,7 +117,7 @@ fn spawn(job: &CommandJob) -> Result<Child, String> {
     if let Some(until) = job.until {
         command.env("HPSEARCH_UNTIL", until.to_string());
     }
-    command.spawn().map_err(|error| format!("cannot start `{}` in `{}`: {error}", job.run.join(" "), job.cwd.display()))
+    command.spawn()
 }
 
 /// How a command came to its end.
@@ -118,25 +140,34 @@ enum Killer {
 }
 
 /// Waits for the command, handing on what the runner says.
-fn supervise(mut child: Child, incoming: &Receiver<Incoming>) -> Supervised {
+///
+/// # Errors
+/// A thread cannot be started; the command lives.
+fn supervise(mut child: Child, directory: &Path, incoming: &Receiver<Incoming>) -> io::Result<Supervised> {
     let group = child.id();
-    let mut stdin = child.stdin.take().inspect(make_non_blocking);
+    let mut answers = child.stdin.take().map(|stdin| Answers::start(stdin, directory.to_owned())).transpose()?;
     let (exited_tx, exited) = bounded(1);
-    std::thread::spawn(move || exited_tx.send(child.wait().ok()));
+    std::thread::Builder::new().name("reaper".to_owned()).spawn(move || exited_tx.send(wait_for(group)))?;
     let (mut killing, mut terminate_at) = (false, None::<Instant>);
     let (mut runner_lives, mut was_asked_to_leave) = (true, false);
     loop {
         let until_then = terminate_at.map_or(Duration::from_secs(3600), |moment| moment.saturating_duration_since(Instant::now()));
         let again = if killing { Duration::from_millis(20) } else { until_then };
         select! {
-            recv(exited) -> status => return Supervised { runner_lives, was_asked_to_leave, was_killed: killing, status: status.ok().flatten() },
+            recv(exited) -> status => {
+                return Ok(Supervised { runner_lives, was_asked_to_leave, was_killed: killing, status: status.ok().flatten() });
+            }
             recv(incoming) -> message => match message {
                 Ok(Incoming::Verdict(line)) => {
                     let stops = line.contains("\"verdict\":\"stop\"");
                     if line.contains("\"verdict\":\"pause\"") {
                         terminate_at = Some(Instant::now() + PAUSE_PATIENCE);
                     }
-                    hand_on(&mut stdin, &line);
+                    if let Some(Err(lost)) = answers.as_ref().map(|answers| answers.hand_on(&line)) {
+                        // The one that is lost now is not the last: whoever waits for it waits for ever.
+                        eprintln!("[hpsearch] {lost}; it gets no more answers");
+                        answers = None;
+                    }
                     if stops {
                         terminate_at = Some(Instant::now());
                     }
@@ -163,25 +194,20 @@ fn supervise(mut child: Child, incoming: &Receiver<Incoming>) -> Supervised {
         }
         if !runner_lives {
             let status = exited.recv_timeout(PATIENCE).ok().flatten();
-            return Supervised { runner_lives, was_asked_to_leave, was_killed: killing, status };
+            return Ok(Supervised { runner_lives, was_asked_to_leave, was_killed: killing, status });
         }
     }
 }
 
-fn make_non_blocking(stdin: &ChildStdin) {
-    // Only this end: the command's own end of the pipe keeps blocking.
-    let _verdicts_may_wait = rustix::fs::fcntl_setfl(stdin, rustix::fs::OFlags::NONBLOCK);
-}
-
-/// Writes a verdict; a command that does not read its stdin loses it, and nobody waits.
-fn hand_on(stdin: &mut Option<ChildStdin>, line: &str) {
-    let Some(pipe) = stdin.as_mut() else { return };
-    if line.len() + 1 > PIPE_BUF {
-        return;
-    }
-    match pipe.write(format!("{line}\n").as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => *stdin = None,
-        _ => {}
+/// Waits for the command to end, and for whatever it leaves behind meanwhile: orphans become children of this process, and
+/// would stay in the table of processes when they are dead.
+fn wait_for(command: u32) -> Option<ExitStatus> {
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if u32::try_from(pid.as_raw_pid()).ok() == Some(command) => return Some(ExitStatus::from_raw(status.as_raw())),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
     }
 }
 
@@ -201,6 +227,7 @@ fn end_of(status: Option<ExitStatus>, was_asked_to_leave: bool, by: Killer) -> U
             (Some(code), _) if code == 128 + Signal::KILL.as_raw() => {
                 killed(&format!("exit status {code}: what it started was killed by signal 9"), by)
             }
+            (Some(NOTHING_TO_START), _) => (EndWord::NotStarted, format!("exit status {NOTHING_TO_START}").into()),
             (Some(code), _) => (EndWord::Failed, format!("exit status {code}").into()),
             (None, Some(signal)) if signal == Signal::KILL.as_raw() => killed("killed by signal 9", by),
             (None, Some(signal)) if [Signal::TERM.as_raw(), Signal::INT.as_raw()].contains(&signal) => {

@@ -145,6 +145,15 @@ pub struct Ended {
 }
 
 impl Running {
+    /// A child whose streams the test holds itself.
+    pub fn of(child: Child, said: &str) -> Self {
+        let output = tempfile::tempdir().unwrap();
+        for name in ["out", "err"] {
+            fs::write(output.path().join(name), "").unwrap();
+        }
+        Running { child, output, said: said.to_owned() }
+    }
+
     pub fn signal(&self, signal: Signal) {
         processes::signal(self.child.id(), signal);
     }

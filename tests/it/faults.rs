@@ -57,7 +57,8 @@ fn children(running: &Running) -> Vec<u32> {
 fn supervisor_and_command(running: &Running) -> (u32, u32) {
     let mut found = None;
     wait_until("the command runs", || {
-        found = children(running).first().and_then(|supervisor| Some((*supervisor, *processes::children(*supervisor).first()?)));
+        // The watchdog is a child without children.
+        found = children(running).into_iter().find_map(|supervisor| Some((supervisor, *processes::children(supervisor).first()?)));
         found.is_some()
     });
     found.unwrap()

@@ -111,6 +111,7 @@ const CRATES: &[(&str, &[&str])] = &[
     (
         "rustix",
         &[
+            "cli/console",
             "processes",
             "worker",
             "runner/lease",

@@ -10,7 +10,7 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use crate::verbs::Scene;
 
 /// Runs a verb to its end on a terminal of 24 rows and 80 columns, typing `keys`; what it printed, and its exit code.
-fn on_terminal(directory: &std::path::Path, arguments: &[&str], variables: &[(&str, &str)], keys: &str) -> (String, u32) {
+pub fn on_terminal(directory: &std::path::Path, arguments: &[&str], variables: &[(&str, &str)], keys: &str) -> (String, u32) {
     let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
     let pair = native_pty_system().openpty(size).unwrap();
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_hpsearch"));

@@ -1,0 +1,175 @@
+//! The streams of reporters, each written by a thread of its own: a reader that does not read holds up nobody.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+
+use crate::event::Seq;
+use crate::reporters::{LeftOut, Reporter};
+
+/// So many bytes wait for a reader; while there are more, lines are left out, and counted.
+const WAITING: usize = 4 << 20;
+
+/// How long a reader may take at the end of a run to read what waits for it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A reporter and the stream that it says its words on.
+pub(super) struct Outlet {
+    reporter: Box<dyn Reporter>,
+    words: Sender<Vec<u8>>,
+    /// Nothing comes here; closed once the last word is written, or the stream is.
+    over: Receiver<()>,
+    waiting: Arc<AtomicUsize>,
+    /// The last event whose words were handed on.
+    told: Option<Seq>,
+    left_out: LeftOut,
+}
+
+impl Outlet {
+    /// Starts the thread that writes to `out`.
+    pub fn new(reporter: Box<dyn Reporter>, mut out: Box<dyn Write + Send>) -> io::Result<Self> {
+        let (words, heard) = unbounded::<Vec<u8>>();
+        let (ends_with_the_thread, over) = bounded::<()>(0);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let left = Arc::clone(&waiting);
+        std::thread::Builder::new().name("reporter".to_owned()).spawn(move || {
+            let _until_here = ends_with_the_thread;
+            for words in heard {
+                // Whoever closed the stream (`| head`) does not want to hear more.
+                if out.write_all(&words).and_then(|()| out.flush()).is_err() {
+                    return;
+                }
+                left.fetch_sub(words.len(), Ordering::Relaxed);
+            }
+        })?;
+        Ok(Outlet { reporter, words, over, waiting, told: None, left_out: LeftOut::default() })
+    }
+
+    /// Has something said that is no event; whether anybody still listens.
+    pub fn say(&mut self, say: impl FnOnce(&mut dyn Reporter, &mut Vec<u8>) -> io::Result<()>) -> bool {
+        self.hand_on(None, say)
+    }
+
+    /// Has an event told; whether anybody still listens.
+    pub fn tell(&mut self, seq: Seq, say: impl FnOnce(&mut dyn Reporter, &mut Vec<u8>) -> io::Result<()>) -> bool {
+        self.hand_on(Some(seq), say)
+    }
+
+    fn hand_on(&mut self, seq: Option<Seq>, say: impl FnOnce(&mut dyn Reporter, &mut Vec<u8>) -> io::Result<()>) -> bool {
+        let mut words = Vec::new();
+        if say(self.reporter.as_mut(), &mut words).is_err() {
+            return false;
+        }
+        if words.is_empty() {
+            return true;
+        }
+        let has_room = self.waiting.load(Ordering::Relaxed) < WAITING;
+        if !has_room {
+            if self.left_out.lines == 0 {
+                self.left_out.after = self.told.or_else(|| seq.map(|seq| Seq(seq.0 - 1))).unwrap_or_default();
+            }
+            self.left_out.events += u64::from(seq.is_some());
+            self.left_out.lines += words.iter().filter(|byte| **byte == b'\n').count() as u64;
+            return true;
+        }
+        self.told = seq.or(self.told);
+        self.send(words)
+    }
+
+    /// Hands words on, what was left out before them first.
+    fn send(&mut self, words: Vec<u8>) -> bool {
+        let mut all = Vec::new();
+        let left_out = std::mem::take(&mut self.left_out);
+        if left_out.lines > 0 && self.reporter.left_out(&mut all, &left_out).is_err() {
+            return false;
+        }
+        all.extend(words);
+        self.waiting.fetch_add(all.len(), Ordering::Relaxed);
+        self.words.send(all).is_ok()
+    }
+
+    /// Says the last words, which are never left out, and waits for a reader that is slow, but not for one that does not read.
+    pub fn end(mut self, until: Instant, say: impl FnOnce(&mut dyn Reporter, &mut Vec<u8>) -> io::Result<()>) {
+        let mut words = Vec::new();
+        if say(self.reporter.as_mut(), &mut words).is_ok() {
+            self.send(words);
+        }
+        drop(self.words);
+        let _read_or_not = self.over.recv_timeout(until.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// Until when readers may take.
+pub(super) fn patience() -> Instant {
+    Instant::now() + PATIENCE
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::reporters::reporter;
+
+    /// A reader that reads when it is let.
+    struct Slow(mpsc::Receiver<()>, Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _let_go = self.0.recv();
+            self.1.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What a reader finds that read nothing while `events` lines of 1,000 bytes were written, and everything after.
+    fn read_late(name: &str, events: i64) -> Vec<String> {
+        let (go, waits) = mpsc::channel();
+        let read = Arc::default();
+        let mut outlet = Outlet::new(reporter(name).unwrap(), Box::new(Slow(waits, Arc::clone(&read)))).unwrap();
+        for seq in 1..=events {
+            assert!(outlet.tell(Seq(seq), |_, out| writeln!(out, "{seq:0999}")));
+        }
+        drop(go);
+        while outlet.waiting.load(Ordering::Relaxed) > 0 {
+            std::thread::yield_now();
+        }
+        assert!(outlet.tell(Seq(events + 1), |_, out| writeln!(out, "next")));
+        outlet.end(patience(), |_, out| writeln!(out, "last"));
+        let read = read.lock().unwrap().clone();
+        String::from_utf8(read).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn lines_that_nobody_reads_are_left_out_and_counted_where_they_are_missing() {
+        let lines = read_late("plain", 10_000);
+        let told = lines.len() - 3;
+        assert_eq!(lines[told - 1].parse(), Ok(told), "the first ones are whole and in order");
+        assert_eq!(lines[told], format!("... {} lines left out, for nobody read them in time: `hpsearch events` has all", 10_000 - told));
+        assert_eq!(lines[told + 1..], ["next", "last"]);
+    }
+
+    #[test]
+    fn events_that_nobody_reads_are_told_by_a_line_with_their_place() {
+        let lines = read_late("events", 10_000);
+        let told = lines.len() - 3;
+        assert_eq!(lines[told], format!("{{\"event\":\"skipped\",\"after\":{told},\"count\":{}}}", 10_000 - told));
+    }
+
+    #[test]
+    fn a_reader_that_never_reads_is_not_waited_for() {
+        let (_never, waits) = mpsc::channel();
+        let mut outlet = Outlet::new(reporter("plain").unwrap(), Box::new(Slow(waits, Arc::default()))).unwrap();
+        assert!(outlet.say(|_, out| writeln!(out, "first")));
+        let (began, patience) = (Instant::now(), Duration::from_millis(50));
+        outlet.end(began + patience, |_, out| writeln!(out, "last"));
+        assert!(began.elapsed() >= patience);
+    }
+}
