@@ -109,7 +109,7 @@ pub struct CommandLine {
 #[derive(Clone, Debug, Args)]
 pub struct Common {
     /// The store: one file that holds all studies
-    #[arg(long, global = true, value_name = "PATH", env = "HPSEARCH_STORE", hide_env_values = true, default_value = DEFAULT_STORE, value_parser = OsStringValueParser::new().map(PathBuf::from), help_heading = "Global options")]
+    #[arg(long, global = true, value_name = "PATH", env = "HPSEARCH_STORE", hide_env_values = true, default_value = DEFAULT_STORE, value_parser = OsStringValueParser::new().map(PathBuf::from), value_hint = clap::ValueHint::FilePath, help_heading = "Global options")]
     pub store: PathBuf,
     /// Print results and errors only
     #[arg(short, long, global = true, help_heading = "Global options")]

@@ -156,6 +156,10 @@ pub struct Attempt {
     pub attempt: AttemptNumber,
     /// Where.
     pub slot: Slot,
+    /// Clock value and path of the checkpoint that it went on from.
+    pub resume: Option<(u64, PathBuf)>,
+    /// Clock value where it was to pause.
+    pub until: Option<u64>,
     /// Its process and that one's start time, once known.
     pub process: Option<(u32, u64)>,
     /// When it began.
@@ -179,10 +183,16 @@ pub struct StoredRunner {
     pub pid: u32,
     /// Its host.
     pub host: String,
+    /// Its slots, as they were last.
+    pub slots: Vec<Slot>,
     /// When it began.
     pub started: Timestamp,
     /// When it left; `None`: it runs, or was killed.
     pub stopped: Option<Timestamp>,
+    /// How long it ran, in microseconds, once it has left.
+    pub ran_micros: Option<i64>,
+    /// Why it left.
+    pub reason: Option<String>,
     /// What its results depend on; `None` of an hpsearch that did not tell.
     pub lineage: Option<Lineage>,
 }

@@ -185,11 +185,24 @@ pub fn runners_of(journal: &[(Seq, Timestamp, Event)]) -> Vec<StoredRunner> {
     let mut runners: Vec<StoredRunner> = Vec::new();
     for (seq, at, event) in journal {
         match (event, runners.last_mut()) {
-            (Event::RunnerStarted { pid, host, .. }, _) => {
-                runners.push(StoredRunner { seq: *seq, pid: *pid, host: host.clone(), started: *at, stopped: None, lineage: None });
-            }
+            (Event::RunnerStarted { pid, host, slots }, _) => runners.push(StoredRunner {
+                seq: *seq,
+                pid: *pid,
+                host: host.clone(),
+                slots: slots.clone(),
+                started: *at,
+                stopped: None,
+                ran_micros: None,
+                reason: None,
+                lineage: None,
+            }),
+            (Event::SlotsChanged { slots }, Some(runner)) => runner.slots.clone_from(slots),
             (Event::RunnerDescribed { lineage }, Some(runner)) => runner.lineage = Some(lineage.as_ref().clone()),
-            (Event::RunnerStopped { .. }, Some(runner)) => drop(runner.stopped.get_or_insert(*at)),
+            (Event::RunnerStopped { reason, ran_micros, .. }, Some(runner)) if runner.stopped.is_none() => {
+                runner.stopped = Some(*at);
+                runner.ran_micros = Some(*ran_micros);
+                runner.reason = Some(reason.clone());
+            }
             _ => {}
         }
     }
@@ -214,9 +227,10 @@ fn outcome(trial: &Trial) -> Outcome {
 
 fn apply_to_attempts(attempts: &mut BTreeMap<(TrialNumber, u32), Attempt>, at: Timestamp, runner: Option<Seq>, event: &Event) {
     match event {
-        Event::AttemptStarted { trial, attempt, slot, .. } => {
+        Event::AttemptStarted { trial, attempt, slot, resume, until, .. } => {
             let (trial, attempt, slot) = (*trial, *attempt, slot.clone());
-            let begun = Attempt { trial, attempt, slot, process: None, started: at, ended: None, end: None, reason: None, runner };
+            let (resume, until) = (resume.clone(), *until);
+            let begun = Attempt { trial, attempt, slot, resume, until, process: None, started: at, ended: None, end: None, reason: None, runner };
             attempts.insert((trial, attempt.0), begun);
         }
         Event::AttemptLaunched { trial, attempt, pid, pid_started } => {

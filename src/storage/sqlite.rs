@@ -140,6 +140,7 @@ impl SqliteStore {
         match run() {
             Ok(done) => {
                 // What was committed to a file that was taken away meanwhile is not told to anyone.
+                self.reader.files.learn();
                 self.check_files()?;
                 self.wrote = true;
                 self.checkpoints.note();
@@ -174,6 +175,8 @@ impl Drop for SqliteStore {
     /// What other connections of this process kept from being saved is saved when they are closed.
     fn drop(&mut self) {
         if let Some((_, Rescue::Later)) = self.lost {
+            let files = &self.reader.files;
+            wal::wait_until_alone(|| Arc::strong_count(files));
             let _said_to_be_tried = self.rescue();
         }
     }
@@ -534,6 +537,7 @@ impl StorageReader for SqliteReader {
         self.files.check().map_err(|exchanged| exchanged_error(&self.files, &self.path, exchanged, Rescue::Reader))?;
         let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0));
         let version = version.map_err(|error| Fault::from(error).at(&self.path, "looking for changes"))?;
+        self.files.learn();
         Ok(self.seen.replace(version) != Some(version))
     }
 }

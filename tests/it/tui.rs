@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use hpsearch::device::Device;
 use hpsearch::event::{Answer, Event, Request};
+use hpsearch::storage::sqlite::SqliteStore;
 use hpsearch::storage::{Storage, StorageReader};
 use hpsearch::study::Extension;
 use hpsearch::trial::{TrialNumber, TrialState};
@@ -351,4 +352,34 @@ fn a_run_whose_terminal_is_closed_ends_in_order() {
     let study = scene.store.study("slow").unwrap().unwrap().id;
     let events = scene.store.events_after(study, hpsearch::event::Seq(0), 1_000).unwrap();
     assert!(matches!(events.last(), Some((_, _, Event::RunnerStopped { .. }))), "{:?}", events.last());
+}
+
+#[test]
+fn a_log_that_is_removed_under_a_screen_is_saved_when_the_screen_has_closed() {
+    let mut scene = Scene::new();
+    let path = |name: &str| scene.directory.path().join(name);
+    // Whoever else has the store open would keep it from being saved.
+    scene.store = SqliteStore::open(&path("other.db")).unwrap();
+    let study = "[study]\nname = \"s\"\nmetric = \"loss\"\nstep = \"step\"\ndirection = \"minimize\"\n[budget]\ntrials = 1\n[space]\nx = { float = [0.0, 1.0] }\n\
+                 [devices]\nuse = [\"sim:0\"]\n[command]\nrun = [\"sh\", \"trial.sh\"]\n";
+    std::fs::write(path("study.toml"), study).unwrap();
+    let script = "for s in $(seq 200); do echo \"@hpsearch {\\\"step\\\":$s,\\\"loss\\\":0.5}\"; read -r answer || exit 8; echo $s >> steps; sleep 0.05; done\n";
+    std::fs::write(path("trial.sh"), script).unwrap();
+    let steps = || std::fs::read_to_string(path("steps")).unwrap_or_default().lines().count();
+    let mut terminal = OnTerminal::start(&scene, &["run", "study.toml"]);
+    terminal.wait_for_text("running");
+    let until = Instant::now() + PATIENCE;
+    while steps() < 3 {
+        assert!(Instant::now() < until);
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    std::fs::remove_file(path("runs/hpsearch.db-wal")).unwrap();
+    terminal.wait_for_text("was removed");
+    terminal.press("q");
+    assert_eq!(terminal.leave(), 5);
+    let answered = i64::try_from(steps()).unwrap();
+    let store = rusqlite::Connection::open(path("runs/hpsearch.db")).unwrap();
+    let stored: i64 = store.query_row("SELECT count(*) FROM report", [], |row| row.get(0)).unwrap();
+    assert!(stored >= answered, "{stored} of {answered}");
+    assert_eq!(store.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0)).unwrap(), "ok");
 }

@@ -136,6 +136,9 @@ fn of_attempt(attempt: &Attempt, runner: Option<Seq>) -> Facts {
     let mut own = |field: &str, text: Option<String>| facts.maybe("attempt", format!("attempt {}", attempt.attempt), field, text);
     own("slot", Some(attempt.slot.index.to_string()));
     own("device", Some(attempt.slot.device.to_string()));
+    own("resume_step", attempt.resume.as_ref().map(|(step, _)| step.to_string()));
+    own("resume_path", attempt.resume.as_ref().map(|(_, path)| path.display().to_string()));
+    own("until", attempt.until.map(|until| until.to_string()));
     own("pid", attempt.process.map(|(pid, _)| pid.to_string()));
     own("pid_started", attempt.process.map(|(_, started)| started.to_string()));
     own("started_at", Some(moment(attempt.started)));
@@ -151,8 +154,11 @@ fn of_runner(runner: &StoredRunner) -> Facts {
     let mut own = |field: &str, text: Option<String>| facts.maybe("runner", format!("runner of event {}", runner.seq.0), field, text);
     own("pid", Some(runner.pid.to_string()));
     own("host", Some(runner.host.clone()));
+    own("slots", Some(json(&runner.slots)));
     own("started_at", Some(moment(runner.started)));
     own("stopped_at", runner.stopped.map(moment));
+    own("ran_micros", runner.ran_micros.map(|micros| micros.to_string()));
+    own("reason", runner.reason.clone());
     own("lineage", runner.lineage.as_ref().map(json));
     facts
 }

@@ -129,12 +129,14 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
         Timestamp(8),
         &[Event::AttemptEnded { trial, attempt: first, end: end.clone(), reason: Some("no memory".to_owned()), device_micros: None, memory: None }],
     )?;
-    store.append(&lease, Timestamp(9), &[start(second, resume)])?;
+    store.append(&lease, Timestamp(9), &[start(second, resume.clone())])?;
     let stored = open().attempts(lease.study, Some(trial))?;
     let open_end = Attempt {
         trial,
         attempt: second,
         slot: slot.clone(),
+        resume,
+        until: Some(9),
         process: None,
         started: Timestamp(9),
         ended: None,
@@ -143,7 +145,7 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
         runner: None,
     };
     let (process, ended, reason) = (Some((77, 1 << 40)), Some(Timestamp(8)), Some("no memory".to_owned()));
-    let closed = Attempt { attempt: first, process, started: Timestamp(3), ended, end: Some(end), reason, ..open_end.clone() };
+    let closed = Attempt { attempt: first, resume: None, process, started: Timestamp(3), ended, end: Some(end), reason, ..open_end.clone() };
     assert_eq!(stored, [closed, open_end]);
     let all: Vec<_> = store.attempts(lease.study, None)?.iter().map(|attempt| (attempt.trial.0, attempt.attempt.0)).collect();
     assert_eq!(all, [(0, 0), (1, 0), (1, 1)]);

@@ -84,8 +84,8 @@ impl Files {
         files
     }
 
-    /// Takes down the log and the index, once there are any.
-    fn learn(&self) {
+    /// Takes down the log and the index, once there are any: after a connection has read, which holds them from then on.
+    pub(super) fn learn(&self) {
         for (known, ending) in [(&self.wal, "-wal"), (&self.shm, "-shm")] {
             if known.get().is_none()
                 && let Some(identity) = identity(&self.beside(ending))
@@ -102,7 +102,6 @@ impl Files {
 
     /// An error if one of the files is not at its path any more.
     pub(super) fn check(&self) -> Result<(), Exchanged> {
-        self.learn();
         let ones = [
             ("", self.main, &self.path),
             ("-wal", self.wal.get().copied(), &self.beside("-wal")),

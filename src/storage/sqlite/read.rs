@@ -1,6 +1,7 @@
 //! Reads everything but trials: studies, attempts, reports, the journal.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -127,7 +128,7 @@ fn runs(connection: &Connection, study: StudyId) -> Result<Vec<Run>, Fault> {
 /// Who ran a study, in order.
 pub(super) fn runners(connection: &Connection, study: StudyId) -> Result<Vec<StoredRunner>, Fault> {
     require(connection, study)?;
-    let sql = "SELECT seq, pid, host, started_at, stopped_at, lineage FROM runner WHERE study_id = ?1 ORDER BY seq";
+    let sql = "SELECT seq, pid, host, started_at, stopped_at, lineage, slots, ran_micros, reason FROM runner WHERE study_id = ?1 ORDER BY seq";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([study.0])?;
     let mut runners = Vec::new();
@@ -139,8 +140,11 @@ pub(super) fn runners(connection: &Connection, study: StudyId) -> Result<Vec<Sto
             seq: Seq(seq),
             pid: from_integer(row.get(1)?, place)?,
             host: row.get(2)?,
+            slots: json(row.get_ref(6)?.as_str().map_err(rusqlite::Error::from)?, place)?,
             started: Timestamp(row.get(3)?),
             stopped: row.get::<_, Option<i64>>(4)?.map(Timestamp),
+            ran_micros: row.get(7)?,
+            reason: row.get(8)?,
             lineage,
         });
     }
@@ -280,7 +284,7 @@ pub(super) fn attempts(connection: &Connection, study: StudyId, trial: Option<Tr
         },
     };
     let mut statement = connection.prepare_cached(
-        "SELECT trial_id, attempt, slot, device, pid, pid_started, started_at, ended_at, outcome, reason, runner
+        "SELECT trial_id, attempt, slot, device, pid, pid_started, started_at, ended_at, outcome, reason, runner, resume_step, resume_path, until
          FROM attempt WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY trial_id, attempt",
     )?;
     let mut rows = statement.query([first, last])?;
@@ -299,8 +303,14 @@ fn attempt(study: StudyId, row: &Row<'_>) -> Result<Attempt, Fault> {
         (Some(pid), Some(started)) => Some((from_integer(pid, place)?, from_integer(started, place)?)),
         _ => None,
     };
+    let resume = match (row.get::<_, Option<i64>>(11)?, row.get::<_, Option<String>>(12)?) {
+        (Some(step), Some(path)) => Some((from_integer(step, place)?, PathBuf::from(path))),
+        _ => None,
+    };
     Ok(Attempt {
         trial,
+        resume,
+        until: row.get::<_, Option<i64>>(13)?.map(|until| from_integer(until, place)).transpose()?,
         attempt: AttemptNumber(from_integer(row.get(1)?, place)?),
         slot: Slot { index: from_integer(row.get(2)?, place)?, device },
         process,

@@ -632,8 +632,11 @@ fn a_log_that_a_screen_of_this_process_has_open_is_saved_when_that_is_closed() {
     let error = store.append(&lease, NOW, &[]).unwrap_err();
     assert!(matches!(error, StorageError::Exchanged { rescue: Rescue::Later, .. }), "{error:?}");
     assert!(store.release(&lease).is_err() && store.changed().is_err(), "nothing more is written");
-    drop(screen);
-    drop(store);
+    std::thread::scope(|scope| {
+        let closing = scope.spawn(move || drop(store));
+        drop(screen);
+        closing.join().unwrap();
+    });
     assert_eq!(SqliteReader::open(&path).unwrap().events_after(lease.study, Seq(0), u64::MAX).unwrap().len(), 20);
     assert_sound(&path);
 }

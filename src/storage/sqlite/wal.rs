@@ -86,6 +86,14 @@ impl Checkpoints {
     }
 }
 
+/// Waits for other connections of this process to be closed: a screen's thread takes a moment to end.
+pub(super) fn wait_until_alone(connections: impl Fn() -> usize) {
+    let until = Instant::now() + PATIENCE;
+    while connections() > 1 && Instant::now() < until {
+        std::thread::sleep(PAUSE);
+    }
+}
+
 /// From here on closing the connection neither writes the log back nor removes the one at its path.
 fn leave_log_alone(connection: &Connection) {
     // It can fail for a wrong setting only.
