@@ -375,7 +375,14 @@ fn a_log_that_is_removed_under_a_screen_is_saved_when_the_screen_has_closed() {
     }
     std::fs::remove_file(path("runs/hpsearch.db-wal")).unwrap();
     terminal.wait_for_text("was removed");
-    terminal.press("q");
+    // Until the run is over, the key asks whether to stop it.
+    while terminal.screen.screen().alternate_screen() {
+        assert!(Instant::now() < until);
+        terminal.press("q");
+        while let Ok(bytes) = terminal.printed.recv_timeout(std::time::Duration::from_millis(100)) {
+            terminal.screen.process(&bytes);
+        }
+    }
     assert_eq!(terminal.leave(), 5);
     let answered = i64::try_from(steps()).unwrap();
     let store = rusqlite::Connection::open(path("runs/hpsearch.db")).unwrap();

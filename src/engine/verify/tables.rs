@@ -181,7 +181,7 @@ pub(super) fn views_differ(metric: &str, folded: &StudyView, tables: &StudyView,
     trials.into_iter().find_map(of_trials).or_else(|| found(seq, None, of_study(tables), of_study(folded)))
 }
 
-/// Holds what [`views_differ`] does not see against the journal: the specification, the objectives (metric and direction, as
+/// Holds what `verify` does not see in a view against the journal: the specification, the objectives (metric and direction, as
 /// table `objective` has them), columns of trials that only lists read, reports of all metrics, attempts, runners.
 ///
 /// # Errors
