@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{JoinHandle, spawn};
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::console::{Console, Talk, is_dumb, terminal_size};
@@ -50,7 +50,9 @@ impl Waiting {
         let form = if io::stderr().is_terminal() && !is_dumb(&std::env::var("TERM").unwrap_or_default()) { Form::Redrawn } else { Form::NowAndThen };
         let (tx, rx) = channel::<Word>();
         let (what, charset) = (what.to_owned(), console.look.charset);
-        Waiting { parts: Some((tx, spawn(move || draw(what, form, charset, &rx)))) }
+        // Where the machine has no thread left, it is waited without a word.
+        let drawing = Builder::new().name("waiting".to_owned()).spawn(move || draw(what, form, charset, &rx));
+        Waiting { parts: drawing.ok().map(|drawing| (tx, drawing)) }
     }
 
     /// Of what is being done, so much of so much is done.

@@ -121,7 +121,10 @@ fn employ(
     let mut stdin = child.stdin.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
     let stdout = child.stdout.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
     let stderr = child.stderr.take().ok_or_else(|| started(std::io::ErrorKind::BrokenPipe.into()))?;
-    let overheard = std::thread::spawn(move || overhear(stderr));
+    let overheard = std::thread::Builder::new().name("worker stderr".to_owned()).spawn(move || overhear(stderr)).map_err(|source| {
+        processes::kill(child.id());
+        started(source)
+    })?;
     let message = serde_json::to_string(&Down::Job(Box::new(job))).map_err(|error| ErrandError::Failed(error.to_string()))?;
     writeln!(stdin, "{message}").and_then(|()| stdin.flush()).map_err(started)?;
     let (mut answer, mut end) = (None, None);

@@ -125,7 +125,8 @@ fn git(directory: &Path, words: &[&str], most: usize, until: Instant) -> Result<
     let pid = child.id();
     let stdout = child.stdout.take();
     let (tx, rx) = crossbeam_channel::bounded(1);
-    std::thread::spawn(move || {
+    // Without a thread nothing is read, and git is killed below.
+    let _unread = std::thread::Builder::new().name("git".to_owned()).spawn(move || {
         let mut bytes = Vec::new();
         let read = stdout.map(|stdout| stdout.take(most as u64 + 1).read_to_end(&mut bytes));
         // Whoever waited too long has gone.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
@@ -285,7 +286,7 @@ impl Files {
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>, TrainerError> {
-        let bytes = fs::read(self.directory.join(name)).map_err(|error| self.problem(name, &format!("cannot be read: {error}")))?;
+        let bytes = fs::read(self.directory.join(name)).map_err(|error| self.unread(name, error))?;
         match self.digests.as_ref().and_then(|digests| digests.get(name)) {
             Some(digest) if *digest != blake3::hash(&bytes).to_hex().as_str() => Err(self.problem(name, DAMAGED)),
             _ => Ok(bytes),
@@ -302,12 +303,20 @@ impl Files {
         if let Some(digest) = self.digests.as_ref().and_then(|digests| digests.get(name)) {
             let mut hasher = blake3::Hasher::new();
             let read = File::open(&path).and_then(|file| hasher.update_reader(file).map(|_| ()));
-            read.map_err(|error| self.problem(name, &format!("cannot be read: {error}")))?;
+            read.map_err(|error| self.unread(name, error))?;
             if *digest != hasher.finalize().to_hex().as_str() {
                 return Err(self.problem(name, DAMAGED));
             }
         }
         Ok(Tensors { file: TensorFile::open(&path).map_err(|problem| self.problem(name, &problem))?, name, of: self })
+    }
+
+    /// A checkpoint that cannot be read now because the machine refuses it is none that cannot be read at all: whoever finds one
+    /// like that starts from the beginning.
+    fn unread(&self, name: &str, error: io::Error) -> TrainerError {
+        let what = format!("cannot be read: {error}");
+        let read = TrainerError::io("read", &self.directory.join(name))(error);
+        if read.is_refused_by_the_machine() { read } else { self.problem(name, &what) }
     }
 
     fn problem(&self, name: &str, what: &str) -> TrainerError {

@@ -138,3 +138,21 @@ impl fmt::Display for DataProblem {
         write!(f, ": {} ({})", self.message, self.help)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_and_too_many_open_files_are_refusals_of_the_machine_and_a_missing_file_is_none() {
+        let of = |action, code| TrainerError::io(action, Path::new("checkpoint-3"))(std::io::Error::from_raw_os_error(code));
+        let (missing, denied, too_many, too_large, full, read_only) = (2, 13, 24, 27, 28, 30);
+        for code in [too_many, too_large, full, read_only, denied] {
+            assert!(of("write", code).is_refused_by_the_machine(), "{code}");
+        }
+        assert!(of("read", too_many).is_refused_by_the_machine());
+        for (action, code) in [("read", denied), ("read", missing), ("write", missing)] {
+            assert!(!of(action, code).is_refused_by_the_machine(), "{action} {code}");
+        }
+    }
+}

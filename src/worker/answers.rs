@@ -168,7 +168,7 @@ mod tests {
             expected += &format!("{line}\n");
             spool.push(&line).unwrap();
             // Read now and then, as a command does that works between its answers.
-            if number % 4_999 == 0 {
+            if number % 9_999 == 0 {
                 found += &String::from_utf8(spool.take().unwrap().unwrap()).unwrap();
             }
         }

@@ -226,6 +226,11 @@ fn ten_failures_in_a_row_end_a_study_that_had_a_success() {
     assert!(matches!(limited.run(&[]).unwrap().outcome, Outcome::Finished(_)));
 }
 
+/// The children of a runner that have children: its watchdog has none.
+fn supervisors(running: &Running) -> Vec<u32> {
+    processes::children(running.child.id()).into_iter().filter(|pid| !processes::children(*pid).is_empty()).collect()
+}
+
 const SOON: &[(&str, &str)] = &[("HPSEARCH_FIRST_WAIT", "0.01")];
 
 #[test]
@@ -288,7 +293,7 @@ fn what_a_command_leaves_behind_is_buried_while_it_runs() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), &format!("{script}{REPORT_X}"));
     let running = site.start(&["run", "study.toml", "--plain"]);
     wait_until("it has left orphans", || site.path("forked").exists());
-    let supervisor = processes::children(running.child.id())[0];
+    let supervisor = supervisors(&running)[0];
     wait_until("the dead are gone", || {
         let dead = processes::children(supervisor).into_iter().filter(|pid| processes::start_time(*pid).is_none()).count();
         dead == 0
@@ -424,9 +429,7 @@ fn what_a_runner_and_its_supervisor_leave_that_are_killed_at_once_is_ended_by_th
     let site = Site::new(&study("trials = 1", ONE_SLOT), &script);
     let mut running = site.start(&["run", "study.toml", "--plain"]);
     wait_until("the trial runs", || site.path("started").exists());
-    let mut at_once = processes::children(running.child.id());
-    // The watchdog has no children, and lives on.
-    at_once.retain(|pid| !processes::children(*pid).is_empty());
+    let mut at_once = supervisors(&running);
     assert_eq!(at_once.len(), 1);
     at_once.push(running.child.id());
     at_once.iter().for_each(|pid| processes::signal(*pid, Signal::STOP));
