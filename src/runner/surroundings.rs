@@ -38,14 +38,19 @@ pub fn look_around(spec: &StudySpec, prepared: Option<&Path>) -> Found {
     };
     let (code, changes) = code_in(&directory);
     let lineage = Lineage {
-        command: std::env::args().collect(),
-        directory: std::env::current_dir().unwrap_or_default().display().to_string(),
+        command: std::env::args_os().map(as_text).collect(),
+        directory: as_text(std::env::current_dir().unwrap_or_default().into_os_string()),
         code,
         hpsearch: Build { version: env!("CARGO_PKG_VERSION").to_owned(), digest: digest_of(&own_program()) },
         machine: machine(),
         files: files_of(spec, &directory, prepared),
     };
     Found { lineage, changes }
+}
+
+/// A word as text; one that is not UTF-8 in quotes, with its other bytes as `\xFF`.
+fn as_text(word: std::ffi::OsString) -> String {
+    word.into_string().unwrap_or_else(|word| format!("{word:?}"))
 }
 
 fn machine() -> Machine {

@@ -62,6 +62,9 @@ impl SqliteStore {
     /// Opens the store at `path`; makes the file and its directories where they are missing, and brings an older schema
     /// up to date. Refuses files of other programs and network file systems.
     pub fn open(path: &Path) -> Result<Self, StorageError> {
+        if path.to_str().is_none() {
+            return Err(StorageError::NotText { path: path.display().to_string() });
+        }
         let directory = directory_of(path);
         refuse_network(path, &directory)?;
         std::fs::create_dir_all(&directory).map_err(|source| io_error(&directory, source))?;
