@@ -36,10 +36,12 @@ pub fn toml_value(value: &Value) -> String {
     }
 }
 
-/// A string as TOML writes it, on one line whatever it holds.
+/// A string as TOML writes it, on one line whatever it holds: it may be a key.
 pub fn toml_text(text: &str) -> String {
-    if !text.chars().any(drives_a_terminal) {
-        return toml::Value::String(text.to_owned()).to_string();
+    let written = toml::Value::String(text.to_owned()).to_string();
+    let has_lines = ["\"\"\"", "'''"].iter().any(|quotes| written.starts_with(quotes));
+    if !has_lines && !text.chars().any(drives_a_terminal) {
+        return written;
     }
     let mut written = String::from("\"");
     for char in text.chars() {
