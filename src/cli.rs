@@ -68,6 +68,8 @@ use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use crate::config::shown::{drives_a_terminal, lines};
+
 pub use console::{Console, Talk, life};
 pub use exit::{Exit, Failure};
 
@@ -364,8 +366,15 @@ fn refuse(error: &clap::Error) -> ExitCode {
         let _ = write!(io::stderr(), "{said}");
         return ExitCode::from(Exit::Usage.code());
     }
-    // A reader that has gone is no reason to fail.
-    let _ = error.print();
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        let words: Vec<String> = std::env::args_os().skip(1).filter(|word| word.to_str().is_none()).map(|word| format!("{word:?}")).collect();
+        let help = "names of files may hold any bytes; texts, names and numbers are UTF-8";
+        let _ = write!(io::stderr(), "error: not UTF-8: {}\nhelp: {help}\n", words.join(", "));
+        return ExitCode::from(Exit::Usage.code());
+    }
+    // A reader that has gone is no reason to fail. The words it quotes may drive a terminal, and its colours do.
+    let quotes_control = std::env::args_os().any(|word| word.to_string_lossy().chars().any(drives_a_terminal));
+    let _ = if quotes_control { write!(io::stderr(), "{}", lines(&error.render().to_string())) } else { error.print() };
     ExitCode::from(if error.use_stderr() { Exit::Usage.code() } else { Exit::Done.code() })
 }
 

@@ -16,6 +16,7 @@ mod policies;
 mod resolve;
 mod schema;
 mod section;
+pub mod shown;
 mod size;
 mod space;
 mod suggestion;
@@ -76,15 +77,6 @@ pub enum ConfigError {
         /// Its position in the line, from 1.
         byte: usize,
     },
-    /// Its directory's name is not text.
-    #[error(
-        "the study file's directory `{}` has a name that is not UTF-8, and a study keeps its paths as text\n\
-         help: rename the directory, or reach it by a link with another name", directory.display()
-    )]
-    PlaceNotText {
-        /// The directory.
-        directory: PathBuf,
-    },
     /// It is no valid study.
     #[error("{0}")]
     Invalid(Diagnostics),
@@ -95,7 +87,7 @@ impl ConfigError {
     pub fn render(&self, look: Look) -> String {
         match self {
             ConfigError::Invalid(diagnostics) => diagnostics.render(look),
-            other => format!("error: {other}\n"),
+            other => format!("error: {}\n", shown::lines(&other.to_string())),
         }
     }
 }
@@ -135,9 +127,6 @@ pub fn load_with_warnings(path: &Path, overrides: &[String]) -> Result<Checked, 
     })?;
     let base = std::path::absolute(path).map_err(unreadable)?;
     let base = base.parent().unwrap_or(Path::new("/"));
-    if base.to_str().is_none() {
-        return Err(ConfigError::PlaceNotText { directory: base.to_owned() });
-    }
     parse_with_warnings(&text, path, base, overrides).map_err(ConfigError::Invalid)
 }
 
@@ -153,6 +142,12 @@ pub fn parse_with_warnings(text: &str, origin: &Path, base_dir: &Path, overrides
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut sources = vec![Source { name: origin.display().to_string(), text: text.to_owned() }];
     let mut problems = Vec::new();
+    if base_dir.to_str().is_none() {
+        let message = format!("the name of the study file's directory is not UTF-8: `{}`", base_dir.display());
+        let problem =
+            Diagnostic::error(None, message).help("a study keeps its paths as text: rename the directory, or reach it by a link with another name");
+        return Err(Diagnostics::new(sources, vec![problem]));
+    }
     let mut tree = syntax::parse(text, 0, &mut problems);
     for set in overrides {
         let source = overrides::apply(&mut tree, set, sources.len(), &mut problems);

@@ -331,6 +331,12 @@ pub enum StorageError {
         /// What was found.
         why: String,
     },
+    /// The name of the store is not text.
+    #[error("the path of the store, `{path}`, is not UTF-8, and trials are told it as text; choose another one with `--store PATH`")]
+    NotText {
+        /// The file, as far as it can be shown.
+        path: String,
+    },
     /// The file was written by a newer hpsearch.
     #[error("`{path}` has schema version {found}; this hpsearch knows up to {known}: use a newer hpsearch")]
     Newer {

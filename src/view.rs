@@ -4,8 +4,11 @@ mod changes;
 
 pub use changes::{Changes, Mark};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::path::{Path, PathBuf};
 
+use crate::checkpoint::Checkpoint;
 use crate::configuration::{self, Run};
 use crate::device::Device;
 use crate::event::{AttemptEnd, Event};
@@ -99,6 +102,7 @@ pub struct StudyView {
     /// Up to when the last runner was heard, if it was killed: its attempts ended then.
     pub killed_at: Option<Timestamp>,
     changes: Changes,
+    paths: CheckpointPaths,
 }
 
 impl StudyView {
@@ -123,6 +127,7 @@ impl StudyView {
             busy_micros: 0,
             killed_at: None,
             changes: Changes::default(),
+            paths: CheckpointPaths::default(),
         }
     }
 
@@ -295,11 +300,10 @@ impl StudyView {
                 trial.decisions.insert(position, Decision { step: *step, verdict: verdict.clone() });
             }
             Event::CheckpointSaved { step, path, bytes, .. } => {
-                trial.checkpoints.retain(|checkpoint| checkpoint.path != *path);
-                let position = trial.checkpoints.partition_point(|checkpoint| checkpoint.step <= *step);
-                trial.checkpoints.insert(position, crate::checkpoint::Checkpoint { step: *step, path: path.clone(), bytes: *bytes });
+                self.paths.take_out(trial, path);
+                self.paths.put_in(trial, Checkpoint { step: *step, path: path.clone(), bytes: *bytes });
             }
-            Event::CheckpointDropped { path, .. } => trial.checkpoints.retain(|checkpoint| checkpoint.path != *path),
+            Event::CheckpointDropped { path, .. } => self.paths.take_out(trial, path),
             Event::AttemptEnded { end, device_micros, .. } => {
                 if matches!(end, AttemptEnd::Failed(_)) {
                     trial.failures += 1;
@@ -352,6 +356,58 @@ impl StudyView {
         }
         *self.counts.of(before) -= 1;
         *self.counts.of(after) += 1;
+    }
+}
+
+/// Trials with fewer checkpoints are looked through.
+const MANY_CHECKPOINTS: usize = 32;
+
+/// Of trials with many checkpoints, the step of each by its path, so that each new one is not compared with all others. It says
+/// nothing that the trials do not: views that differ in it are the same.
+#[derive(Clone, Default)]
+struct CheckpointPaths(HashMap<TrialNumber, HashMap<PathBuf, u64>>);
+
+impl PartialEq for CheckpointPaths {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for CheckpointPaths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CheckpointPaths")
+    }
+}
+
+impl CheckpointPaths {
+    /// Takes the checkpoint at `path` out of a trial, if it is there.
+    fn take_out(&mut self, trial: &mut Trial, path: &Path) {
+        if trial.checkpoints.len() < MANY_CHECKPOINTS {
+            self.0.remove(&trial.number);
+            return trial.checkpoints.retain(|checkpoint| checkpoint.path != path);
+        }
+        let Some(step) = self.of(trial).remove(path) else { return };
+        let first = trial.checkpoints.partition_point(|checkpoint| checkpoint.step < step);
+        if let Some(index) = trial.checkpoints[first..].iter().position(|checkpoint| checkpoint.path == path) {
+            trial.checkpoints.remove(first + index);
+        }
+    }
+
+    /// Puts a checkpoint with a path of its own into a trial.
+    fn put_in(&mut self, trial: &mut Trial, checkpoint: Checkpoint) {
+        if trial.checkpoints.len() >= MANY_CHECKPOINTS {
+            self.of(trial).insert(checkpoint.path.clone(), checkpoint.step);
+        }
+        let position = trial.checkpoints.partition_point(|earlier| earlier.step <= checkpoint.step);
+        trial.checkpoints.insert(position, checkpoint);
+    }
+
+    fn of(&mut self, trial: &Trial) -> &mut HashMap<PathBuf, u64> {
+        let steps = self.0.entry(trial.number).or_default();
+        if steps.len() != trial.checkpoints.len() {
+            *steps = trial.checkpoints.iter().map(|checkpoint| (checkpoint.path.clone(), checkpoint.step)).collect();
+        }
+        steps
     }
 }
 

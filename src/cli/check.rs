@@ -14,8 +14,9 @@ use super::export::check_target;
 use super::ls;
 use super::waiting::Waiting;
 use crate::arguments::ARGUMENTS;
+use crate::config;
 use crate::config::placeholder::{Piece, fill_in, pieces};
-use crate::config::{self, Look};
+use crate::config::shown::one_line;
 use crate::constraint::broken;
 use crate::device::Slot;
 use crate::forecast::{Used, devices_of};
@@ -48,9 +49,7 @@ pub struct CheckArguments {
 /// Checks it.
 pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, Failure> {
     let checked = config::load_with_warnings(&arguments.study, &arguments.set)?;
-    if checked.warnings.iter().next().is_some() {
-        console.say(checked.warnings.render(Look::of_stderr()).trim_end());
-    }
+    console.warn(&checked.warnings);
     let spec = checked.spec;
     let places = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
     let reader = SqliteReader::open(&console.store).ok();
@@ -63,7 +62,7 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
         "searches  {} to {} {}",
         count(spec.space.dimensions().len() as u64, "parameter"),
         spec.direction().as_str(),
-        spec.objective().metric
+        one_line(&spec.objective().metric)
     )?;
     writeln!(console.out, "with      sampler {}, pruner {}", spec.sampler.name, spec.pruner.name)?;
     let devices: Vec<String> = places.iter().map(|slot| slot.device.to_string()).collect();
@@ -72,7 +71,7 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
         console.say(&warning);
     }
     for line in prepare_data(&spec, console)?.findings {
-        writeln!(console.out, "data      {line}")?;
+        writeln!(console.out, "data      {}", one_line(&line))?;
     }
     writeln!(console.out, "forecast  {}", ahead(&spec, &places, console)?)?;
     writeln!(console.out, "`hpsearch run {}` runs it", shown(&arguments.study))?;

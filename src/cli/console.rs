@@ -13,6 +13,8 @@ use serde::Serialize;
 use super::exit::Failure;
 use super::output::{Output, Paging};
 use super::{Common, OutputForm};
+use crate::config::shown::{self, lines, one_line};
+use crate::config::{self, Diagnostics};
 use crate::reporters::table::{Column, Room, write_table};
 use crate::reporters::wording::{HolderLife, count, width};
 use crate::runner::{Liveness, liveness};
@@ -141,6 +143,17 @@ impl Console {
 
     /// Says something to the person, on standard error, where a terminal's lines are not broken in words; nothing with `-q`.
     pub fn say(&self, text: &str) {
+        self.say_styled(&lines(text));
+    }
+
+    /// Says what a study file's user should know about it; nothing with `-q`.
+    pub fn warn(&self, warnings: &Diagnostics) {
+        if !warnings.is_empty() {
+            self.say_styled(warnings.render(config::Look::of_stderr()).trim_end());
+        }
+    }
+
+    fn say_styled(&self, text: &str) {
         if self.talk == Talk::Quiet || self.is_unread.get() {
             return;
         }
@@ -162,7 +175,7 @@ impl Console {
 
     /// Prints `json` as the one line of the result.
     pub fn json(&mut self, json: &impl Serialize) -> Result<(), Failure> {
-        let text = serde_json::to_string(json)?;
+        let text = shown::json(&serde_json::to_string(json)?);
         Ok(writeln!(self.out, "{text}")?)
     }
 
@@ -173,9 +186,10 @@ impl Console {
 
     /// Prints `begin` and the text; on a terminal a long text goes on below, indented.
     pub fn hanging(&mut self, begin: &str, indent: usize, text: &str) -> Result<(), Failure> {
+        let text = one_line(text);
         let lines = match self.room {
-            Room::Columns(columns) => wrapped(text, columns.saturating_sub(indent.max(width(begin))).max(20)),
-            Room::Unlimited => vec![text.to_owned()],
+            Room::Columns(columns) => wrapped(&text, columns.saturating_sub(indent.max(width(begin))).max(20)),
+            Room::Unlimited => vec![text],
         };
         for (index, line) in lines.iter().enumerate() {
             let before = if index == 0 { begin.to_owned() } else { " ".repeat(indent) };
@@ -264,7 +278,7 @@ pub fn life(held: &HeldLease) -> HolderLife {
 /// The path as it is shown: relative to the current directory where it lies below it.
 pub fn shown(path: &Path) -> String {
     let below = env::current_dir().ok().and_then(|current| path.strip_prefix(current).ok().map(Path::to_owned));
-    below.unwrap_or_else(|| path.to_owned()).display().to_string()
+    one_line(&below.unwrap_or_else(|| path.to_owned()).display().to_string())
 }
 
 #[cfg(test)]

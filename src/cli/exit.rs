@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use crate::config::shown::lines;
 use crate::config::{self, ConfigError};
 use crate::storage::StorageError;
 use crate::tui::TuiError;
@@ -112,13 +113,13 @@ impl fmt::Display for Failure {
             Failure::ReaderGone => Ok(()),
             Failure::StudyFile(error) => f.write_str(&error.render(config::Look::of_stderr())),
             Failure::Error { error, help, .. } => {
-                writeln!(f, "error: {error}")?;
+                writeln!(f, "error: {}", lines(&error.to_string()))?;
                 let mut source = error.source();
                 while let Some(cause) = source {
-                    writeln!(f, "  caused by: {cause}")?;
+                    writeln!(f, "  caused by: {}", lines(&cause.to_string()))?;
                     source = cause.source();
                 }
-                help.as_ref().map_or(Ok(()), |help| writeln!(f, "help: {help}"))
+                help.as_ref().map_or(Ok(()), |help| writeln!(f, "help: {}", lines(help)))
             }
         }
     }

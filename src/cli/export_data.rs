@@ -12,6 +12,7 @@ use super::output_file::{refuse_inputs, whole_file};
 use super::show::instant;
 use super::trial_json::seconds;
 use super::{named_study, selection};
+use crate::config::shown;
 use crate::device::Device;
 use crate::metric::{Metrics, Number};
 use crate::params::Params;
@@ -277,7 +278,7 @@ fn origin(origin: &Origin) -> String {
 }
 
 fn line(out: &mut dyn Write, line: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string(line)?;
+    let text = shown::json(&serde_json::to_string(line)?);
     Ok(writeln!(out, "{text}")?)
 }
 

@@ -1,6 +1,6 @@
 //! `hpsearch generate`: an exported language model goes on with a text, token by token.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -10,6 +10,7 @@ use clap::Args;
 use super::console::{Console, Talk};
 use super::exit::{Exit, Failure};
 use super::predict::holds_weights;
+use crate::config::shown::lines;
 use crate::device::Device;
 use crate::reporters::wording::count;
 use crate::runner::errand::{self, Progress};
@@ -86,7 +87,7 @@ pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<
     let answer = errand::run_while(&own_program(), job, &mut |progress| {
         if let Progress::Text(piece) = progress {
             // The prompt comes with the first piece: what cannot go on prints nothing.
-            let piece = text.take().unwrap_or_default() + &piece;
+            let piece = shown(text.take().unwrap_or_default() + &piece);
             written = write!(console.out, "{piece}").and_then(|()| console.out.flush());
         }
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -95,7 +96,7 @@ pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<
     // Also after an error in the middle, so that its message begins a line of its own.
     match (&text, &answer) {
         (Some(_), Err(_)) => {}
-        (prompt, _) => writeln!(console.out, "{}", prompt.as_deref().unwrap_or_default())?,
+        (prompt, _) => writeln!(console.out, "{}", shown(prompt.clone().unwrap_or_default()))?,
     }
     console.out.flush()?;
     let answer = answer?.unwrap_or_default();
@@ -111,6 +112,11 @@ pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<
         console.say(&format!("{tokens} tokens in {seconds:.1} s, {speed:.0} a second"));
     }
     Ok(Exit::Done)
+}
+
+/// What a model writes: as it is for a program, and without what drives a terminal on one.
+fn shown(text: String) -> String {
+    if io::stdout().is_terminal() { lines(&text) } else { text }
 }
 
 /// The text on standard input without its last line break, which whoever typed it hardly means.

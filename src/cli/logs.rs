@@ -1,7 +1,7 @@
 //! `hpsearch logs`: what the program of a trial printed, so far or as it comes.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::named_study;
 use super::trial_words;
-use crate::reporters::wording::count;
+use crate::reporters::wording::{count, drives_a_terminal};
 use crate::storage::sqlite;
 use crate::storage::{StorageReader, StudyId, StudySummary};
 use crate::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
@@ -34,6 +34,9 @@ pub struct LogsArguments {
     /// Go on printing while the attempt runs
     #[arg(short, long)]
     pub follow: bool,
+    /// Print the bytes as they are on a terminal, too: colours, progress bars, whatever they do to it
+    #[arg(long)]
+    pub raw: bool,
     /// Print only lines that hold this; small letters stand for capital ones too
     #[arg(short, long, value_name = "TEXT")]
     pub grep: Option<String>,
@@ -95,19 +98,125 @@ pub fn logs(arguments: &LogsArguments, console: &mut Console) -> Result<Exit, Fa
         failure.help("built-in and commanded trials write one; the files may have been moved or removed")
     })?;
     let mut sieve = Sieve::new(arguments.grep.as_ref());
+    let mut screen = Screen::new(if arguments.raw || !io::stdout().is_terminal() { Form::Raw } else { Form::Shown });
     if sieve.text.is_none() {
-        io::copy(&mut log, &mut console.out)?;
+        io::copy(&mut log, &mut screen.on(&mut console.out))?;
     } else {
         let mut bytes = Vec::new();
         log.read_to_end(&mut bytes)?;
-        sieve.pass(&bytes, &mut console.out)?;
+        sieve.pass(&bytes, &mut screen.on(&mut console.out))?;
     }
     if arguments.follow {
         console.finish()?;
-        follow(&reader, (study.id, number, attempt), &mut log, &mut sieve, console)?;
+        follow(&reader, (study.id, number, attempt), &mut log, (&mut sieve, &mut screen), console)?;
     }
-    sieve.finish(&mut console.out)?;
+    sieve.finish(&mut screen.on(&mut console.out))?;
+    screen.finish(&mut console.out)?;
     Ok(Exit::Done)
+}
+
+/// Whether bytes go out as they are, or without what drives a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Raw,
+    Shown,
+}
+
+/// What is before a terminal: escape sequences are left out, a line that is written over and over is several, and other
+/// control characters are spaces.
+struct Screen {
+    form: Form,
+    /// The beginning of a character whose end has not come yet.
+    begun: Vec<u8>,
+    within: Within,
+}
+
+/// Where in an escape sequence a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Within {
+    Text,
+    /// Behind a carriage return, which a line feed may follow.
+    Return,
+    /// Behind an ESC.
+    Escape,
+    /// `ESC [ .. letter`: colours, moves.
+    Control,
+    /// `ESC ] .. BEL`, or up to `ESC \`: titles, links.
+    Command,
+}
+
+impl Screen {
+    fn new(form: Form) -> Self {
+        Screen { form, begun: Vec::new(), within: Within::Text }
+    }
+
+    /// What is written there goes through the screen to `out`.
+    fn on<'a>(&'a mut self, out: &'a mut dyn Write) -> Screened<'a> {
+        Screened { screen: self, out }
+    }
+
+    fn pass(&mut self, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
+        if self.form == Form::Raw {
+            return out.write_all(bytes);
+        }
+        self.begun.extend_from_slice(bytes);
+        let rest = self.begun.split_off(self.begun.len() - incomplete(&self.begun));
+        let text = String::from_utf8_lossy(&std::mem::replace(&mut self.begun, rest)).into_owned();
+        let shown: String = text.chars().filter_map(|char| self.take(char)).collect();
+        out.write_all(shown.as_bytes())
+    }
+
+    /// What stands for the next character.
+    fn take(&mut self, char: char) -> Option<char> {
+        let before = std::mem::replace(&mut self.within, Within::Text);
+        let (within, shown) = match (before, char) {
+            (Within::Escape, '[') => (Within::Control, None),
+            (Within::Escape, ']' | 'P' | '_' | '^' | 'X') => (Within::Command, None),
+            (Within::Escape, '(' | ')' | '#' | ' ') => (Within::Escape, None),
+            (Within::Escape, _) if !char.is_control() => (Within::Text, None),
+            (Within::Control, '\u{20}'..='\u{3f}') => (Within::Control, None),
+            (Within::Control, '\u{40}'..='\u{7e}') | (Within::Command, '\u{7}' | '\u{9c}') => (Within::Text, None),
+            (_, '\u{1b}') => (Within::Escape, None),
+            (Within::Command, _) if char != '\n' => (Within::Command, None),
+            (_, '\u{9b}') => (Within::Control, None),
+            (Within::Return, '\n') => (Within::Text, None),
+            (_, '\r') => (Within::Return, Some('\n')),
+            (_, '\n' | '\t') => (Within::Text, Some(char)),
+            (_, _) if drives_a_terminal(char) => (Within::Text, Some(' ')),
+            (_, _) => (Within::Text, Some(char)),
+        };
+        self.within = within;
+        shown
+    }
+
+    /// A character whose end never came.
+    fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(String::from_utf8_lossy(&std::mem::take(&mut self.begun)).as_bytes())
+    }
+}
+
+/// How many bytes at the end are the beginning of a character.
+fn incomplete(bytes: &[u8]) -> usize {
+    let last = bytes.len().saturating_sub(3)..bytes.len();
+    let begin = last.rev().find(|at| bytes[*at] & 0xc0 != 0x80).unwrap_or(bytes.len());
+    let tail = &bytes[begin..];
+    if std::str::from_utf8(tail).is_err_and(|error| error.error_len().is_none()) { tail.len() } else { 0 }
+}
+
+/// A stream with a screen before it.
+struct Screened<'a> {
+    screen: &'a mut Screen,
+    out: &'a mut dyn Write,
+}
+
+impl Write for Screened<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.screen.pass(bytes, self.out).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// The error about a trial that the study does not have.
@@ -137,7 +246,7 @@ fn follow(
     reader: &dyn StorageReader,
     (study, number, attempt): (StudyId, TrialNumber, AttemptNumber),
     log: &mut File,
-    sieve: &mut Sieve,
+    (sieve, screen): (&mut Sieve, &mut Screen),
     console: &mut Console,
 ) -> Result<(), Failure> {
     loop {
@@ -145,7 +254,7 @@ fn follow(
         let running = reader.trial(study, number)?.is_some_and(|trial| trial.state == TrialState::Running && trial.last_attempt() == Some(attempt));
         let mut added = Vec::new();
         log.read_to_end(&mut added)?;
-        sieve.pass(&added, &mut console.out)?;
+        sieve.pass(&added, &mut screen.on(&mut console.out))?;
         console.finish()?;
         if !running {
             return Ok(());
@@ -164,6 +273,34 @@ mod tests {
         parts.iter().for_each(|part| sieve.pass(part.as_bytes(), &mut out).unwrap());
         sieve.finish(&mut out).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    /// What a terminal gets of these parts of a log.
+    fn on_a_terminal(parts: &[&[u8]]) -> String {
+        let (mut screen, mut out) = (Screen::new(Form::Shown), Vec::new());
+        parts.iter().for_each(|part| screen.pass(part, &mut out).unwrap());
+        screen.finish(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_drives_a_terminal_is_left_out_of_a_log_on_one() {
+        assert_eq!(on_a_terminal(&[b"\x1b[31mred\x1b[0m \x1b]0;title\x07plain\n"]), "red plain\n");
+        assert_eq!(on_a_terminal(&[b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ \x1b(B\x07\x08\t|"]), "link   \t|");
+        assert_eq!(on_a_terminal(&[b"10%\r20%\r\nend"]), "10%\n20%\nend");
+        assert_eq!(on_a_terminal(&["\u{9b}31mé\u{202e}".as_bytes()]), "é ");
+        assert_eq!(on_a_terminal(&[b"an open \x1b]title\nnext"]), "an open \nnext");
+    }
+
+    #[test]
+    fn characters_and_sequences_are_whole_however_they_come() {
+        let text = "a\u{1b}[1;31mé🙂\u{9b}0mz\r\n".as_bytes();
+        let whole = on_a_terminal(&[text]);
+        assert_eq!(whole, "aé🙂z\n");
+        for cut in 0..=text.len() {
+            assert_eq!(on_a_terminal(&[&text[..cut], &text[cut..]]), whole, "{cut}");
+        }
+        assert_eq!(on_a_terminal(&[b"\xff\xf0", b"\x9f"]), "\u{fffd}\u{fffd}");
     }
 
     #[test]

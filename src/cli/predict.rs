@@ -14,6 +14,7 @@ use super::output_file::{refuse_inputs, whole_file};
 use super::waiting::Waiting;
 use crate::arguments::RowsAtOnce;
 use crate::config;
+use crate::config::shown::one_line;
 use crate::device::Device;
 use crate::runner::errand;
 use crate::runner::process::own_program;
@@ -91,18 +92,18 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
             let labels: Vec<Value> = labels.iter().map(|(label, score)| json!({"label": label, "score": score})).collect();
             json!({"text": text, "labels": labels})
         });
-        writeln!(console.out, "{}", json!({"version": 1, "predictions": each.collect::<Vec<_>>()}))?;
+        console.json(&json!({"version": 1, "predictions": each.collect::<Vec<_>>()}))?;
     } else if arguments.output.is_none() {
         for (text, labels) in texts.iter().zip(&predictions) {
             if texts.len() > 1 {
-                writeln!(console.out, "{text}")?;
+                writeln!(console.out, "{}", one_line(text))?;
             }
             let Some(labels) = labels else {
                 writeln!(console.out, "NaN    no label")?;
                 continue;
             };
             for (label, score) in labels {
-                writeln!(console.out, "{score:.3}  {label}")?;
+                writeln!(console.out, "{score:.3}  {}", one_line(label))?;
             }
         }
     }

@@ -18,7 +18,7 @@ use super::request::post;
 use super::waiting::Waiting;
 use super::winner;
 use super::{DEFAULT_STORE, environment, starter, warm_start};
-use crate::config::{self, ChangeClass, Look};
+use crate::config::{self, ChangeClass};
 use crate::device::Slot;
 use crate::engine::{Input, Outcome};
 use crate::event::Request;
@@ -98,9 +98,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         return Err(failure);
     }
     let checked = config::load_with_warnings(&file, &arguments.set)?;
-    if checked.warnings.iter().next().is_some() {
-        console.say(checked.warnings.render(Look::of_stderr()).trim_end());
-    }
+    console.warn(&checked.warnings);
     let mut spec = checked.spec;
     if let Some(name) = &arguments.fork {
         if !config::is_study_name(name) {

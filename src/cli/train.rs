@@ -115,9 +115,7 @@ fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Fai
     let names_study = text.parse::<toml::Table>().is_ok_and(|table| table.get("study").is_some_and(toml::Value::is_str));
     if !names_study {
         let checked = config::load_with_warnings(file, &arguments.set)?;
-        if checked.warnings.iter().next().is_some() {
-            console.say(checked.warnings.render(config::Look::of_stderr()).trim_end());
-        }
+        console.warn(&checked.warnings);
         return of_study(&checked.spec, console);
     }
     if !arguments.set.is_empty() {

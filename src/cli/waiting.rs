@@ -6,6 +6,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::console::{Console, Talk, is_dumb, terminal_size};
+use crate::config::shown::lines;
 use crate::reporters::bar::{self, Estimator};
 use crate::reporters::sparkline::Charset;
 use crate::runner::errand::Progress;
@@ -74,7 +75,7 @@ impl Waiting {
     pub fn say(&self, text: &str) {
         if let Some((tx, _)) = &self.parts {
             // It draws until it is told to end.
-            let _ = tx.send(Word::Say(text.to_owned()));
+            let _ = tx.send(Word::Say(lines(text)));
         }
     }
 

@@ -4,7 +4,9 @@ use std::env;
 use std::fmt;
 use std::io::{self, IsTerminal};
 
-use annotate_snippets::{Annotation, AnnotationKind, Element, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str};
+use annotate_snippets::{Annotation, AnnotationKind, Element, Group, Level, Origin, Renderer, Snippet};
+
+use super::shown::{one_line, same_length};
 
 /// Whether a problem prevents the study from running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +62,7 @@ pub struct Complaint(Diagnostic);
 impl Complaint {
     /// With words under the place.
     pub fn label(mut self, label: impl Into<String>) -> Self {
-        self.0.label = Some(label.into());
+        self.0.label = Some(one_line(&label.into()));
         self
     }
 
@@ -90,7 +92,7 @@ impl Diagnostic {
     /// With another place.
     #[must_use]
     pub fn related(mut self, place: impl Into<Option<Place>>, label: impl Into<String>) -> Self {
-        self.related.extend(place.into().map(|place| (place, label.into())));
+        self.related.extend(place.into().map(|place| (place, one_line(&label.into()))));
         self
     }
 
@@ -130,6 +132,8 @@ pub struct Diagnostics {
 impl Diagnostics {
     /// The problems of `sources`; the first source is the study file.
     pub fn new(sources: Vec<Source>, mut list: Vec<Diagnostic>) -> Self {
+        let shown = |source: Source| Source { name: one_line(&source.name), text: same_length(&source.text) };
+        let sources = sources.into_iter().map(shown).collect();
         list.sort_by_key(|diagnostic| (diagnostic.place.is_none(), diagnostic.place));
         Diagnostics { sources, list }
     }
@@ -187,7 +191,7 @@ impl Diagnostics {
         let name = self.sources.first().map_or("the study", |source| source.name.as_str());
         let counts = if counts.is_empty() { "no problems".to_owned() } else { counts.join(" and ") };
         let overridden = self.list.iter().any(|diagnostic| diagnostic.place.is_some_and(|place| place.source > 0));
-        format!("{counts} in {}{}", normalize_untrusted_str(name), if overridden { " and its --set overrides" } else { "" })
+        format!("{counts} in {}{}", name, if overridden { " and its --set overrides" } else { "" })
     }
 
     fn group<'a>(&'a self, diagnostic: &'a Diagnostic) -> Group<'a> {
@@ -200,7 +204,7 @@ impl Diagnostics {
             Some(place) => elements.extend(self.snippets(diagnostic, place)),
             None => elements.extend(self.sources.first().map(|source| Element::Origin(Origin::path(&source.name)))),
         }
-        elements.extend(diagnostic.help.iter().map(|help| Element::Message(Level::HELP.message(wrapped(&normalize_untrusted_str(help))))));
+        elements.extend(diagnostic.help.iter().map(|help| Element::Message(Level::HELP.message(wrapped(&one_line(help))))));
         Group::with_title(level.primary_title(one_line(&diagnostic.message))).elements(elements)
     }
 
@@ -268,10 +272,6 @@ fn wrapped(text: &str) -> String {
         column += width;
     }
     lines
-}
-
-fn one_line(text: &str) -> String {
-    text.replace(['\n', '\r'], " ")
 }
 
 /// `1 problem`, `2 problems`.

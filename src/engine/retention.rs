@@ -51,26 +51,34 @@ impl Rule {
     /// the complete trials' from the worst on, then the best ones of unfinished trials that are behind the study's best. What
     /// a trial goes on from stays, and so does the best trial's.
     pub fn plan(&self, trials: &[&Trial]) -> Plan {
-        let mut plan = Plan { dropped: self.beyond_keep(trials), exceeded: None };
-        let Some(limit) = self.max_disk else { return plan };
-        let gone: HashSet<(TrialNumber, &Path)> = plan.dropped.iter().map(|(number, path)| (*number, path.as_path())).collect();
-        let stays = |number: TrialNumber, checkpoint: &Checkpoint| !gone.contains(&(number, checkpoint.path.as_path()));
-        let all = trials.iter().flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint)));
-        let mut bytes: u64 = all.filter(|(number, checkpoint)| stays(*number, checkpoint)).filter_map(|(_, checkpoint)| checkpoint.bytes).sum();
-        let mut more = Vec::new();
-        for (number, checkpoint) in self.in_order(trials).into_iter().filter(|(number, checkpoint)| stays(*number, checkpoint)) {
+        let mut dropped = self.beyond_keep(trials);
+        let exceeded = self.max_disk.and_then(|limit| self.make_room(trials, limit, &mut dropped));
+        Plan { dropped: dropped.into_iter().map(|(number, checkpoint)| (number, checkpoint.path.clone())).collect(), exceeded }
+    }
+
+    /// Drops more until the rest fits; what the rest takes, if it does not.
+    fn make_room<'a>(&self, trials: &[&'a Trial], limit: u64, dropped: &mut Vec<(TrialNumber, &'a Checkpoint)>) -> Option<u64> {
+        let size = |checkpoint: &Checkpoint| checkpoint.bytes.unwrap_or(0);
+        let all: u64 = trials.iter().flat_map(|trial| &trial.checkpoints).map(size).sum();
+        let mut bytes = all - dropped.iter().map(|(_, checkpoint)| size(checkpoint)).sum::<u64>().min(all);
+        // Nearly always: the order costs more than the sum.
+        if bytes <= limit {
+            return None;
+        }
+        let mut gone: HashSet<*const Checkpoint> = dropped.iter().map(|(_, checkpoint)| std::ptr::from_ref(*checkpoint)).collect();
+        for (number, checkpoint) in self.in_order(trials) {
             if bytes <= limit {
                 break;
             }
-            bytes -= checkpoint.bytes.unwrap_or(0).min(bytes);
-            more.push((number, checkpoint.path.clone()));
+            if gone.insert(std::ptr::from_ref(checkpoint)) {
+                bytes -= size(checkpoint).min(bytes);
+                dropped.push((number, checkpoint));
+            }
         }
-        plan.dropped.extend(more);
-        plan.exceeded = (bytes > limit).then_some(bytes);
-        plan
+        (bytes > limit).then_some(bytes)
     }
 
-    fn beyond_keep(&self, trials: &[&Trial]) -> Vec<Dropped> {
+    fn beyond_keep<'a>(&self, trials: &[&'a Trial]) -> Vec<(TrialNumber, &'a Checkpoint)> {
         let Some(keep) = self.keep_best else { return Vec::new() };
         let best: HashSet<TrialNumber> =
             self.ranked(trials).iter().take(usize::try_from(keep).unwrap_or(usize::MAX)).map(|trial| trial.number).collect();
@@ -81,12 +89,12 @@ impl Rule {
                 TrialState::Complete | TrialState::Pruned | TrialState::Failed => Vec::new(),
                 TrialState::Queued | TrialState::Running | TrialState::Paused => self.needed_to_go_on(trial),
             };
-            dropped.extend(without(trial, &needed));
+            dropped.extend(others(trial, &needed));
         }
         dropped
     }
 
-    /// What may be dropped for want of room, what is missed least first.
+    /// What may be dropped for want of room, what is missed least first; some more than once.
     fn in_order<'a>(&self, trials: &[&'a Trial]) -> Vec<(TrialNumber, &'a Checkpoint)> {
         let mut order: Vec<(TrialNumber, &Checkpoint)> = Vec::new();
         let ranked = self.ranked(trials);
@@ -115,8 +123,6 @@ impl Rule {
                 .collect();
             order.extend(others(trial, &newer));
         }
-        let mut seen = HashSet::new();
-        order.retain(|(number, checkpoint)| seen.insert((*number, checkpoint.path.as_path())));
         order
     }
 
@@ -152,17 +158,19 @@ impl Rule {
 
 /// The checkpoint to go on from.
 fn newest_reported(trial: &Trial) -> Option<usize> {
-    let resumable = trial.resumable_checkpoint()?;
-    trial.checkpoints.iter().position(|checkpoint| checkpoint == resumable)
+    let reported = trial.last().map_or(0, |(step, _)| step);
+    trial.checkpoints.iter().rposition(|checkpoint| checkpoint.step <= reported)
 }
 
-/// A trial's checkpoints but some.
+/// A trial's checkpoints but some, which come in ascending order.
 fn others<'a>(trial: &'a Trial, but: &[usize]) -> Vec<(TrialNumber, &'a Checkpoint)> {
-    trial.checkpoints.iter().enumerate().filter(|(index, _)| !but.contains(index)).map(|(_, checkpoint)| (trial.number, checkpoint)).collect()
-}
-
-fn without(trial: &Trial, needed: &[usize]) -> Vec<Dropped> {
-    others(trial, needed).into_iter().map(|(number, checkpoint)| (number, checkpoint.path.clone())).collect()
+    trial
+        .checkpoints
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| but.binary_search(index).is_err())
+        .map(|(_, checkpoint)| (trial.number, checkpoint))
+        .collect()
 }
 
 impl Engine {
@@ -176,7 +184,11 @@ impl Engine {
             return;
         }
         let Some(trial) = self.view.trial(number) else { return };
-        let dropped = without(trial, &rule.needed_to_go_on(trial));
+        // Only what is before the one to go on from can be: there is little of that, however many there are.
+        let Some(resumable) = newest_reported(trial).filter(|resumable| *resumable > 0) else { return };
+        let best = rule.best_of(trial);
+        let superseded = trial.checkpoints[..resumable].iter().enumerate().filter(|(index, _)| Some(*index) != best);
+        let dropped = superseded.map(|(_, checkpoint)| (number, checkpoint.path.clone())).collect();
         self.drop_all(dropped);
     }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ExportError;
 use crate::arguments::{TaskKind, TrainerArguments};
+use crate::config::shown::{drives_a_terminal, one_line};
 use crate::device::Device;
 use crate::metric::Direction;
 use crate::params::Params;
@@ -103,13 +104,16 @@ impl Recipe {
     /// The text of `best.toml`.
     pub fn to_text(&self) -> Result<String, ExportError> {
         let body = toml::to_string_pretty(self).map_err(|error| ExportError::Format { file: "best.toml", why: error.to_string() })?;
-        let value = self.value.map_or("no finite value".to_owned(), |value| format!("{} {value}", self.metric));
+        // TOML takes control characters beyond ASCII as they are; a terminal does not. In strings in single quotes an escape is none.
+        let tame: String = body.chars().map(|char| if is_tame(char) { char.to_string() } else { format!("\\u{:04X}", u32::from(char)) }).collect();
+        let body = if tame != body && toml::from_str::<Recipe>(&tame).is_ok_and(|read| read == *self) { tame } else { body };
+        let value = self.value.map_or("no finite value".to_owned(), |value| format!("{} {value}", one_line(&self.metric)));
         let again = match self.continued_after {
             _ if self.trainer.is_empty() => String::new(),
             None => "\n# `hpsearch train best.toml -o DIR` trains it again.".to_owned(),
             Some(first) => format!("\n# {}\n# `hpsearch train best.toml -o DIR` trains one of the whole length.", not_the_same(self.clock, first)),
         };
-        Ok(format!("# Trial {} of study `{}`: {value}.{again}\n\n{body}", self.trial, self.study))
+        Ok(format!("# Trial {} of study `{}`: {value}.{again}\n\n{body}", self.trial, one_line(&self.study)))
     }
 
     /// The trainer's arguments as the trainer takes them.
@@ -132,6 +136,11 @@ impl Recipe {
         let changed = |(path, digest): &(&String, &String)| file_digest(Path::new(path)).is_none_or(|found| found != **digest);
         self.digests.iter().filter(changed).map(|(path, _)| PathBuf::from(path)).collect()
     }
+}
+
+/// Whether a character of a TOML file may be shown as it is.
+fn is_tame(char: char) -> bool {
+    matches!(char, '\n' | '\t') || !drives_a_terminal(char)
 }
 
 const EPOCHS: &str = "num_train_epochs";
@@ -226,6 +235,7 @@ mod tests {
     use crate::time::Timestamp;
     use crate::trial::{Origin, TrialNumber};
     use crate::view::StudyView;
+    use proptest::prelude::*;
 
     fn spec(clock: StepClock, length: &str) -> StudySpec {
         let arguments = BTreeMap::from([(length.to_owned(), serde_json::Value::from(4))]);
@@ -240,6 +250,25 @@ mod tests {
         let mut trial = view.trials.swap_remove(0);
         trial.until = until;
         trial
+    }
+
+    proptest! {
+        #[test]
+        fn a_recipe_is_read_back_whatever_texts_it_holds(text in "[\\x00-\\x1f\\x7f-\\u{9f}\\u{2028}\\u{202e}'\"\\\\#\\[a-cé🙂\n]{0,12}", metric in "[\\x00-\\x1fa-c]{1,6}") {
+            let mut spec = spec(StepClock::Step, "max_steps");
+            spec.objectives[0].metric = metric;
+            spec.program = Program::Command { run: vec![text.clone(), "{x}".to_owned()], cwd: "/".into(), env: BTreeMap::new() };
+            let mut trial = trial(&spec, None);
+            trial.params.insert(text.clone(), text.as_str());
+            trial.params.insert("plain", 1i64);
+            let recipe = Recipe::of(&spec, &trial, Some(1), Milestones::default()).unwrap();
+            let written = recipe.to_text().unwrap();
+            let again: Recipe = toml::from_str(&written).map_err(|error| TestCaseError::fail(format!("{error}: {written:?}")))?;
+            prop_assert_eq!(again, recipe);
+            let quotes = text.contains(['\'', '"', '\\']);
+            let driving = written.chars().find(|char| !is_tame(*char) && (char.is_ascii() || !quotes));
+            prop_assert_eq!(driving, None, "{:?}", written);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io;
 use serde::Serialize;
 
 use super::{Happening, LeftOut, Reporter};
+use crate::config::shown::json;
 use crate::event::{Event, Seq};
 use crate::study::StudySpec;
 use crate::time::Timestamp;
@@ -35,7 +36,7 @@ impl Reporter for Events {
 
     fn event(&mut self, out: &mut dyn io::Write, happening: &Happening<'_>) -> io::Result<()> {
         let line = Line { seq: happening.seq, at: happening.at, event: happening.event };
-        writeln!(out, "{}", serde_json::to_string(&line)?)?;
+        writeln!(out, "{}", json(&serde_json::to_string(&line)?))?;
         out.flush()
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ratatui::style::Style;
 use ratatui::text::Span;
 
+pub use crate::config::shown::{drives_a_terminal, one_line};
 use crate::device::Slot;
 use crate::event::AttemptEnd;
 use crate::params::Value;
@@ -35,10 +36,12 @@ pub fn toml_value(value: &Value) -> String {
     }
 }
 
-/// A string as TOML writes it, on one line whatever it holds.
+/// A string as TOML writes it, on one line whatever it holds: it may be a key.
 pub fn toml_text(text: &str) -> String {
-    if !text.chars().any(drives_a_terminal) {
-        return toml::Value::String(text.to_owned()).to_string();
+    let written = toml::Value::String(text.to_owned()).to_string();
+    let has_lines = ["\"\"\"", "'''"].iter().any(|quotes| written.starts_with(quotes));
+    if !has_lines && !text.chars().any(drives_a_terminal) {
+        return written;
     }
     let mut written = String::from("\"");
     for char in text.chars() {
@@ -108,17 +111,6 @@ pub fn disk_exceeded(taken: u64, limit: u64) -> String {
 pub fn slots(slots: &[Slot]) -> String {
     let devices: Vec<String> = slots.iter().map(|slot| slot.device.to_string()).collect();
     format!("{} ({})", count(slots.len() as u64, "slot"), devices.join(", "))
-}
-
-/// A text without line breaks and other control characters, which would break a line or drive the terminal.
-pub fn one_line(text: &str) -> String {
-    text.chars().map(|char| if drives_a_terminal(char) { ' ' } else { char }).collect()
-}
-
-/// Whether a character does something to a terminal instead of being shown: control characters, and the marks that turn the
-/// direction of whatever stands around them.
-pub fn drives_a_terminal(char: char) -> bool {
-    char.is_control() || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
 }
 
 /// Columns a text takes on a terminal.

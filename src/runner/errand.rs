@@ -125,7 +125,10 @@ fn employ(
         processes::kill(child.id());
         started(source)
     })?;
-    let message = serde_json::to_string(&Down::Job(Box::new(job))).map_err(|error| ErrandError::Failed(error.to_string()))?;
+    let message = serde_json::to_string(&Down::Job(Box::new(job))).map_err(|error| {
+        // Nothing else of a job cannot be written as JSON.
+        ErrandError::Failed(format!("a path of this job is not UTF-8, and workers are told paths as text: rename the directory ({error})"))
+    })?;
     writeln!(stdin, "{message}").and_then(|()| stdin.flush()).map_err(started)?;
     let (mut answer, mut end) = (None, None);
     let mut enough = ControlFlow::Continue(());

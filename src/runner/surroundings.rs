@@ -39,8 +39,8 @@ pub fn look_around(spec: &StudySpec, prepared: Option<&Path>, salt: &str) -> Fou
     };
     let (code, changes) = code_in(&directory, &Masked::new(variables(spec)));
     let lineage = Lineage {
-        command: masked_command(&std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>()),
-        directory: std::env::current_dir().unwrap_or_default().display().to_string(),
+        command: masked_command(&std::env::args_os().map(as_text).collect::<Vec<_>>()),
+        directory: as_text(std::env::current_dir().unwrap_or_default().into_os_string()),
         code,
         hpsearch: Build { version: env!("CARGO_PKG_VERSION").to_owned(), digest: digest_of(&own_program()) },
         machine: machine(),
@@ -48,6 +48,11 @@ pub fn look_around(spec: &StudySpec, prepared: Option<&Path>, salt: &str) -> Fou
         environment: environment(spec, salt),
     };
     Found { lineage, changes }
+}
+
+/// A word as text; one that is not UTF-8 in quotes, with its other bytes as `\xFF`.
+fn as_text(word: std::ffi::OsString) -> String {
+    word.into_string().unwrap_or_else(|word| format!("{word:?}"))
 }
 
 /// The variables of `[command] env` whose values are known.

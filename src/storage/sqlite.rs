@@ -89,6 +89,9 @@ impl SqliteStore {
     /// Opens the store at `path`; makes the file and its directories where they are missing, and brings an older schema
     /// up to date. Refuses files of other programs and network file systems.
     pub fn open(path: &Path) -> Result<Self, StorageError> {
+        if path.to_str().is_none() {
+            return Err(StorageError::NotText { path: path.display().to_string() });
+        }
         let file = as_file(path)?;
         let directory = directory_of(&file);
         refuse_network(path, &directory)?;
@@ -484,7 +487,16 @@ impl StorageReader for SqliteReader {
     }
 
     fn attempts(&self, study: StudyId, trial: Option<TrialNumber>) -> Result<Vec<Attempt>, StorageError> {
-        self.read("reading attempts", |connection| read::attempts(connection, study, trial))
+        let mut attempts = self.read("reading attempts", |connection| read::attempts(connection, study, trial))?;
+        if attempts.iter().any(|attempt| attempt.resume.is_some()) {
+            let roots = self.read("reading where files lie", |connection| Roots::of(connection, study, &self.path))?;
+            for attempt in &mut attempts {
+                if let Some((_, path)) = &mut attempt.resume {
+                    *path = roots.found(Some(attempt.trial), path);
+                }
+            }
+        }
+        Ok(attempts)
     }
 
     fn reports(&self, study: StudyId, trial: TrialNumber) -> Result<Vec<(String, u64, f64)>, StorageError> {

@@ -1,20 +1,26 @@
 //! What people type, write and leave lying about, however odd: refused at its door with a reason, and never the end of a study.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use hpsearch::device::Device;
-use hpsearch::event::{Answer, Request, Retried};
+use hpsearch::device::{Device, Slot};
+use hpsearch::engine::{Engine, Input};
+use hpsearch::event::{Answer, AttemptEnd, Event, Request, Retried};
 use hpsearch::metric::Direction;
 use hpsearch::params::{Params, Value};
 use hpsearch::runner::desk;
 use hpsearch::space::{Dimension, Distribution, Scale, Space};
 use hpsearch::storage::sqlite::SqliteStore;
-use hpsearch::storage::{Storage, StorageReader};
-use hpsearch::study::{Extension, Program, StudySpec};
+use hpsearch::storage::{Holder, Storage, StorageReader, Takeover};
+use hpsearch::study::{Extension, PolicySpec, Program, StudySpec};
 use hpsearch::time::Timestamp;
-use hpsearch::trial::{LARGEST_STEP, TrialNumber};
+use hpsearch::trial::{AttemptNumber, LARGEST_STEP, TrialNumber};
+use hpsearch::view::StudyView;
 use proptest::prelude::*;
 use rusqlite::Connection;
 
@@ -157,7 +163,7 @@ proptest! {
         let dimension = Dimension { name: "x".to_owned(), distribution: Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(), prior: None, when: None };
         let space = Space::new(vec![dimension]).unwrap();
         let mut spec = StudySpec::new("s", "loss", Direction::Minimize, space, Program::Inline);
-        spec.sampler = hpsearch::study::PolicySpec::named("random");
+        spec.sampler = PolicySpec::named("random");
         spec.budget.trials = Some(10);
         spec.budget.time = Some(Duration::from_secs(60));
         spec.budget.device_hours = Some(2.0);
@@ -327,4 +333,234 @@ fn a_program_of_the_library_is_told_of_numbers_that_no_store_can_hold() {
     });
     let finished = finished.unwrap();
     assert_eq!((finished.view.counts.failed, finished.view.counts.complete), (1, 2));
+}
+
+/// Runs hpsearch with words and a directory of any bytes.
+fn run_raw(directory: &Path, words: &[&OsStr], variables: &[(&str, &OsStr)]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hpsearch"));
+    command.args(words).current_dir(directory).env_remove("HPSEARCH_STORE").envs(variables.iter().copied()).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn words_and_places_that_are_not_utf8_work_or_are_named() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
+    assert_done(&site.run_study());
+    let odd = site.path("").join(OsStr::from_bytes(b"odd\xff"));
+    fs::create_dir(&odd).unwrap();
+    fs::copy(site.path("study.toml"), odd.join("study.toml")).unwrap();
+    fs::copy(site.path("study.toml"), site.path("").join(OsStr::from_bytes(b"st\xff.toml"))).unwrap();
+    let word = |bytes: &'static [u8]| OsStr::from_bytes(bytes);
+    let here = site.path("");
+    let run = |directory: &Path, words: &[&'static [u8]], variables: &[(&str, &OsStr)]| {
+        let words: Vec<&OsStr> = words.iter().map(|bytes| word(bytes)).collect();
+        let ended = run_raw(directory, &words, variables);
+        assert!(!ended.2.contains("panicked") && ended.0 != 101, "{words:?}: {}", ended.2);
+        ended
+    };
+    // What works.
+    for words in [
+        &[&b"run"[..], b"st\xff.toml", b"--plain"][..],
+        &[b"check", b"st\xff.toml"],
+        &[b"export", b"s", b"-o", b"out\xff"],
+        &[b"export-data", b"s", b"-o", b"rows\xff.csv"],
+        &[b"init", b"--yes", b"--command", b"sh x --lr 0.1", b"-o", b"made\xff.toml"],
+        &[b"man", b"--dir", b"man\xff"],
+    ] {
+        let (code, _, err) = run(&here, words, &[]);
+        assert_eq!(code, 0, "{words:?}: {err}");
+    }
+    for made in [&b"out\xff/best.toml"[..], b"rows\xff.csv", b"made\xff.toml", b"man\xff/hpsearch.1"] {
+        assert!(here.join(OsStr::from_bytes(made)).exists(), "{made:?}");
+    }
+    for words in
+        [&[&b"ls"[..]][..], &[b"show", b"s"], &[b"best", b"s"], &[b"extend", b"s", b"--trials", b"+1"], &[b"gc"], &[b"doctor"], &[b"verify", b"s"]]
+    {
+        let (code, _, err) = run(&odd, words, &[("HPSEARCH_STORE", OsStr::new("../runs/hpsearch.db"))]);
+        assert_eq!(code, 0, "{words:?}: {err}");
+    }
+    // What says what is not UTF-8.
+    for (directory, words, said) in [
+        (&odd, &[&b"check"[..], b"study.toml"][..], "not UTF-8"),
+        (&odd, &[b"run", b"study.toml", b"--plain"], "not UTF-8"),
+        (&odd, &[b"init", b"--yes", b"--command", b"sh x", b"-o", b"made.toml"], "not UTF-8"),
+        (&here, &[b"run", b"study.toml", b"--plain", b"--store", b"st\xff.db"], "not UTF-8"),
+        (&here, &[b"run", b"study.toml", b"--plain", b"--store", b"odd\xff/new.db"], "not UTF-8"),
+        (&here, &[b"show", b"s\xff"], r#"not UTF-8: "s\xFF""#),
+        (&here, &[b"run", b"study.toml", b"--set", b"study.seed=\xff"], r#"not UTF-8: "study.seed=\xFF""#),
+        (&here, &[b"note", b"s", b"-m", b"\xfe"], r#"not UTF-8: "\xFE""#),
+    ] {
+        let (code, _, err) = run(directory, words, &[]);
+        assert!(code != 0 && err.contains(said), "{words:?}: {code} {err}");
+    }
+    assert!(!odd.join("made.toml").exists() && !odd.join("new.db").exists());
+    let (code, _, err) = run(&here, &[b"run", b"study.toml", b"--plain"], &[("HPSEARCH_STORE", word(b"runs/x\xff.db"))]);
+    assert!(code != 0 && err.contains("not UTF-8"), "{code} {err}");
+}
+
+/// What does something to a terminal.
+const DRIVING: &str = "\u{1b}[31mred\u{7f}\u{9b}32m\u{202e}\u{7}";
+
+fn assert_tame(ended: &Ended, what: &str) {
+    let drives = |char: char| (char.is_control() && char != '\n') || ('\u{202a}'..='\u{202e}').contains(&char);
+    let found = ended.out.chars().chain(ended.err.chars()).find(|char| drives(*char));
+    assert_eq!(found, None, "{what}: {:?} {:?}", ended.out, ended.err);
+}
+
+#[test]
+fn what_files_and_programs_hold_does_not_drive_the_terminal() {
+    let escaped: String = DRIVING.chars().map(|char| format!("\\u{:04X}", u32::from(char))).collect();
+    let text = command_file(r#"["sh", "trial.sh", "1"]"#, &format!("\"kind\" = [\"{escaped}\", \"b\"]"));
+    let text =
+        text.replace("metric = \"loss\"", &format!("description = \"{escaped}\"\nmetric = \"loss {escaped}\"")).replace("trials = 1", "trials = 2");
+    let script = format!(
+        "printf '%b\\n' '@hpsearch {{\"step\":1,\"loss {}\":0.5}}'\nprintf '\\033[31mred\\007\\n'\nprintf '\\033[31mgone\\033[0m' >&2\n",
+        DRIVING.chars().map(|char| format!("\\\\u{:04x}", u32::from(char))).collect::<String>()
+    );
+    let site = Site::new(&text, &script);
+    assert_tame(&site.run(&["check", "study.toml"]), "check");
+    let events = site.run(&["run", "study.toml", "--events"]);
+    assert_done(&events);
+    assert_tame(&events, "run --events");
+    assert_tame(&site.run(&["run", "study.toml", "--plain", "--set", "budget.trials=3"]), "run --plain");
+    for words in [
+        &["best", "s"][..],
+        &["best", "s", "--json"],
+        &["show", "s"],
+        &["show", "s", "0"],
+        &["trials", "s"],
+        &["trials", "s", "--json"],
+        &["explain", "s", "0"],
+        &["events", "s"],
+        &["events", "s", "--json"],
+        &["diff", "s", "0", "1"],
+        &["export", "s", "-o", "out"],
+        &["importance", "s"],
+        &["curves", "s"],
+        &["ls"],
+        &["verify", "s"],
+        &["export-data", "s", "--format", "jsonl"],
+        &["enqueue", "s", &format!("kind={DRIVING}x")],
+        &["show", DRIVING],
+    ] {
+        assert_tame(&site.run(words), &words.join(" "));
+    }
+    // What is wrong is shown with its line.
+    site.write("wrong.toml", &format!("[study]\nname = \"s\" # {DRIVING}\nmetric = 3\n\"{escaped}\" = 1 # {DRIVING}\n[{DRIVING}]\n"));
+    assert_tame(&site.run(&["check", "wrong.toml"]), "check of a wrong file");
+    site.write("wrong.toml", &format!("[study]\nname = \"s\"\nmetric = 3 # {DRIVING}\n\"{escaped}\" = 1\n"));
+    assert_tame(&site.run(&["check", "wrong.toml"]), "check of a wrong file");
+    assert_tame(&site.run(&["run", "study.toml", "--set", &format!("study.{DRIVING}=1")]), "a wrong override");
+    // best.toml is TOML, and best prints TOML.
+    let made: toml::Table = site.read("out/best.toml").parse().unwrap_or_else(|error| panic!("{error}: {:?}", site.read("out/best.toml")));
+    let kind = made["params"]["kind"].as_str().unwrap().to_owned();
+    assert!([DRIVING, "b"].contains(&kind.as_str()), "{kind:?}");
+    let printed: toml::Table = site.run(&["best", "s"]).out.parse().unwrap();
+    assert_eq!(printed["kind"].as_str(), Some(kind.as_str()));
+    // A log in a pipe is what the program printed.
+    assert!(site.log(0, 0).contains("\u{1b}[31mred\u{7}\n"));
+}
+
+/// How long an engine and its store take for so many checkpoints of one trial, and for dropping all but few at its end.
+fn time_for_checkpoints(count: u64, reports_every: u64, max_disk: Option<u64>, keep_best: Option<u32>) -> Duration {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = SqliteStore::open(&directory.path().join("s.db")).unwrap();
+    let dimension =
+        Dimension { name: "x".to_owned(), distribution: Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(), prior: None, when: None };
+    let program = Program::Command { run: vec!["train".to_owned()], cwd: "/".into(), env: BTreeMap::new() };
+    let mut spec = StudySpec::new("s", "loss", Direction::Minimize, Space::new(vec![dimension]).unwrap(), program);
+    spec.sampler = PolicySpec::named("random");
+    spec.budget.trials = Some(1);
+    (spec.checkpoints.max_disk, spec.checkpoints.keep_best) = (max_disk, keep_best);
+    let id = store.create_study(Timestamp(1), &spec).unwrap();
+    let holder = Holder { pid: 1, pid_started: 1, host: "h".to_owned(), boot_id: None };
+    let lease = store.acquire(id, &holder, Timestamp(1), Takeover::IfFree).unwrap();
+    let mut engine = Engine::new(spec.clone(), StudyView::new(&spec), vec![Slot { index: 0, device: Device::Cpu }]).unwrap();
+    let (trial, attempt) = (TrialNumber(0), AttemptNumber(0));
+    let mut events: Vec<Event> = Vec::new();
+    let begun = Instant::now();
+    let begin = Input::Begin { pid: 1, host: "h".to_owned(), requests: Vec::new() };
+    let saved = (1..=count).flat_map(|step| {
+        let path = format!("/files/s/trial-0/checkpoints/checkpoint-{step}").into();
+        let metrics = [("loss".to_owned(), 1.0 / step as f64)].into_iter().collect();
+        let report = step.is_multiple_of(reports_every).then_some(Input::Report { trial, attempt, step, metrics });
+        std::iter::once(Input::Checkpoint { trial, attempt, step, path, bytes: Some(10) }).chain(report)
+    });
+    let end = Input::Ended { trial, attempt, end: AttemptEnd::Completed, message: None };
+    for (turn, input) in std::iter::once(begin).chain(saved).chain([end]).enumerate() {
+        events.extend(engine.step(Timestamp(turn as i64), input).iter().filter_map(|effect| effect.event().cloned()));
+        if turn % 64 == 0 {
+            store.append(&lease, Timestamp(turn as i64), &std::mem::take(&mut events)).unwrap();
+        }
+    }
+    store.append(&lease, Timestamp(count as i64 + 9), &events).unwrap();
+    let took = begun.elapsed();
+    assert_eq!(store.view(id).unwrap().trials[0].checkpoints, engine.view().trials[0].checkpoints);
+    took
+}
+
+#[test]
+fn thousands_of_checkpoints_of_a_trial_cost_little_more_than_their_number() {
+    const MANY: u64 = 2_000;
+    for (reports_every, max_disk, keep_best) in
+        [(MANY * 2, None, Some(3)), (MANY, None, Some(3)), (50, None, None), (1, Some(20_000), None), (50, Some(1 << 40), Some(3))]
+    {
+        let took = time_for_checkpoints(MANY, reports_every, max_disk, keep_best);
+        // Half a minute, where each looks at all others: what is measured takes less than one.
+        assert!(took < Duration::from_secs(6), "{reports_every} {max_disk:?} {keep_best:?}: {took:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn a_store_and_its_journal_agree_about_many_checkpoints(
+        doings in prop::collection::vec((0..60_u64, 0..40_u64, 0..4_u8, prop::bool::weighted(0.8)), 60..200),
+        turn in 1..20_usize,
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s.db");
+        let mut store = SqliteStore::open(&path).unwrap();
+        let mut spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
+        spec.budget.trials = Some(1);
+        let id = store.create_study(Timestamp(1), &spec).unwrap();
+        let lease = store.acquire(id, &Holder { pid: 1, pid_started: 1, host: "h".to_owned(), boot_id: None }, Timestamp(1), Takeover::IfFree).unwrap();
+        let created = Event::TrialCreated { trial: TrialNumber(0), params: Params::new(), origin: hpsearch::trial::Origin::Asked };
+        let doing = |(file, step, spelling, saves): (u64, u64, u8, bool)| {
+            let path = match spelling {
+                0 => format!("/files//{file}"),
+                1 => format!("/files/./{file}/"),
+                _ => format!("/files/{file}"),
+            };
+            let (trial, path) = (TrialNumber(0), path.into());
+            if saves { Event::CheckpointSaved { trial, step, path, bytes: None } } else { Event::CheckpointDropped { trial, path } }
+        };
+        let events: Vec<Event> = std::iter::once(created).chain(doings.into_iter().map(doing)).collect();
+        let (mut view, mut naive) = (StudyView::new(&spec), Vec::<(u64, std::path::PathBuf)>::new());
+        for event in &events {
+            view.apply(Timestamp(2), event);
+            match event {
+                Event::CheckpointSaved { step, path, .. } => {
+                    naive.retain(|(_, known)| known != path);
+                    let at = naive.partition_point(|(known, _)| known <= step);
+                    naive.insert(at, (*step, path.clone()));
+                }
+                Event::CheckpointDropped { path, .. } => naive.retain(|(_, known)| known != path),
+                _ => {}
+            }
+        }
+        for (index, some) in events.chunks(turn).enumerate() {
+            store.append(&lease, Timestamp(2), some).unwrap();
+            if index % 3 == 0 {
+                // Another process writes, and what was remembered is looked up again.
+                let note = Request::Note { trial: None, text: "x".to_owned() };
+                SqliteStore::open(&path).unwrap().request(id, Timestamp(2), &note).unwrap();
+            }
+        }
+        let folded: Vec<(u64, std::path::PathBuf)> = view.trials[0].checkpoints.iter().map(|one| (one.step, one.path.clone())).collect();
+        prop_assert_eq!(&folded, &naive);
+        prop_assert_eq!(&store.view(id).unwrap().trials[0].checkpoints, &view.trials[0].checkpoints);
+    }
 }

@@ -1,4 +1,5 @@
-//! Hostile bytes for whatever reads what others wrote: study files, the wire, ask-tell, stored JSON, checkpoints.
+//! Hostile bytes for whatever reads what others wrote: study files, the words of commands, the wire, ask-tell, stored JSON,
+//! requests, checkpoints.
 //!
 //! Each target has a corpus, `tests/it/fuzz/TARGET/`: sound inputs to begin with, and every input that was once a finding. Tests
 //! read all of them, and a few hundred mutations. To hunt, each target for so many seconds:
@@ -13,11 +14,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hpsearch::ask_tell::serve;
+use hpsearch::config::placeholder::{Piece, escaped, fill_in, pieces};
+use hpsearch::config::shown::{self, drives_a_terminal};
 use hpsearch::config::{self, Look};
 use hpsearch::engine::simulator::Simulation;
-use hpsearch::event::Seq;
+use hpsearch::event::{Answer, Seq};
 use hpsearch::metric::Direction;
 use hpsearch::query::{SortKey, TrialQuery};
+use hpsearch::reporters::wording::{toml_key, toml_text};
+use hpsearch::runner;
 use hpsearch::seed::SeedTree;
 use hpsearch::storage::conformance::{random_journal, small_study};
 use hpsearch::storage::sqlite::{SqliteReader, SqliteStore};
@@ -47,9 +52,12 @@ enum Checkpoints {
 /// A target's name, and what reads its inputs.
 fn targets(with: Checkpoints) -> Vec<(&'static str, Reader)> {
     let mut stored = Stored::new();
+    let mut asked = Asked::new();
     #[cfg_attr(not(feature = "train"), expect(unused_mut, reason = "checkpoints are read by the trainer"))]
     let mut targets: Vec<(&'static str, Reader)> = vec![
         ("study", Box::new(study)),
+        ("word", Box::new(word)),
+        ("request", Box::new(move |input| asked.serve(input))),
         ("wire", Box::new(wire)),
         ("ask_tell", Box::new(ask_tell)),
         ("stored", Box::new(move |input| stored.read(input))),
@@ -84,6 +92,7 @@ fn study(input: &[u8]) -> String {
         Err(diagnostics) => {
             let rendered = diagnostics.render(Look::default());
             assert!(!rendered.trim().is_empty());
+            assert!(rendered.chars().all(|char| char == '\n' || !drives_a_terminal(char)), "{rendered:?}");
             let errors: BTreeSet<String> =
                 rendered.lines().filter(|line| line.starts_with("error")).map(|line| line.chars().take(40).collect()).collect();
             errors.iter().take(3).map(|error| kind(error)).collect()
@@ -106,6 +115,71 @@ fn searched(mut spec: StudySpec) -> String {
     match simulation.run(&[]) {
         Ok(run) => format!("{} {}", kind(run.outcome.reason()), budget.iter().flatten().count()),
         Err(error) => kind(&error.to_string()),
+    }
+}
+
+/// A word of a command: what is escaped is itself, no letter is lost, and it can be written and shown.
+fn word(input: &[u8]) -> String {
+    let text = String::from_utf8_lossy(input);
+    let knows = |name: &str| ["lr", "2nd"].contains(&name);
+    assert_eq!(fill_in(&escaped(&text, knows), knows, |_| String::new()), text);
+    let letters = |text: &str| text.chars().filter(|char| !"{}".contains(*char)).collect::<String>();
+    assert_eq!(letters(&fill_in(&text, knows, str::to_owned)), letters(&text));
+    let (key, value) = (toml_key(&text), toml_text(&text));
+    let table: toml::Table = format!("{key} = {value}").parse().unwrap_or_else(|error| panic!("{error}: {key} = {value}"));
+    // A dotted name is written bare, and is a table in a table.
+    assert!(table.get(&*text).is_none_or(|read| read.as_str() == Some(&text)), "{key} = {value}");
+    let line = shown::json(&serde_json::to_string(&text).unwrap());
+    assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
+    for shown in [&key, &value, &line, &shown::one_line(&text)] {
+        assert!(!shown.chars().any(drives_a_terminal), "{shown:?}");
+    }
+    let names = pieces(&text, knows).iter().filter(|piece| matches!(piece, Piece::Placeholder(..))).count();
+    format!("{} names", names.min(3))
+}
+
+/// A study with a request of any bytes, which is answered by whoever comes upon it.
+struct Asked {
+    directory: tempfile::TempDir,
+}
+
+impl Asked {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut spec = small_study("s", Direction::Minimize);
+        (spec.budget.trials, spec.budget.time) = (Some(10), Some(Duration::from_secs(60)));
+        (spec.budget.device_hours, spec.budget.cost, spec.budget.price_per_hour) = (Some(1.0), Some(1.0), Some(1.0));
+        let mut store = SqliteStore::open(&directory.path().join("new.db")).unwrap();
+        let study = store.create_study(Timestamp(1), &spec).unwrap();
+        let lease = store.acquire(study, &runner::this_process(), Timestamp(2), Takeover::IfFree).unwrap();
+        let journal = random_journal(&spec, 60, &mut SeedTree::new(5).stream("fuzz"));
+        store.append(&lease, Timestamp(3), &journal).unwrap();
+        store.release(&lease).unwrap();
+        drop(store);
+        Asked { directory }
+    }
+
+    fn serve(&mut self, input: &[u8]) -> String {
+        let path = self.directory.path().join("hpsearch.db");
+        fs::copy(self.directory.path().join("new.db"), &path).unwrap();
+        let connection = Connection::open(&path).unwrap();
+        connection.pragma_update(None, "ignore_check_constraints", true).unwrap();
+        connection.pragma_update(None, "synchronous", false).unwrap();
+        // Text of any bytes, as a damaged or another program's store may have it.
+        connection.execute("INSERT INTO request (study_id, body, at) VALUES (1, CAST(?1 AS TEXT), 1)", [input]).unwrap();
+        let id = connection.last_insert_rowid();
+        drop(connection);
+        let mut store = SqliteStore::open(&path).unwrap();
+        let study = store.study("s").unwrap().unwrap();
+        runner::desk::serve_at_rest(&mut store, &study, &path).unwrap();
+        let answer = store.answer(study.id, id).unwrap().unwrap_or_else(|| panic!("not answered: {:?}", String::from_utf8_lossy(input)));
+        store.view(study.id).unwrap();
+        let after = store.study("s").unwrap().unwrap();
+        assert!(after.spec.budget.beyond_a_store().is_empty(), "{:?}", after.spec.budget);
+        match answer {
+            Answer::Done(done) => kind(&done),
+            Answer::Refused(why) => kind(&why),
+        }
     }
 }
 
@@ -291,7 +365,8 @@ fn the_corpora_and_their_mutations_are_read_without_a_panic() {
             tried(&mut read, input).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
         }
         let mut mutator = Mutator::new(SeedTree::new(11).stream(target), files.into_iter().map(|(_, input)| input).collect());
-        for _ in 0..250 {
+        // Each request has a store of its own.
+        for _ in 0..if target == "request" { 60 } else { 250 } {
             let input = mutator.next();
             tried(&mut read, &input).unwrap_or_else(|why| panic!("{target}: {why}\n{:?}", String::from_utf8_lossy(&input)));
         }

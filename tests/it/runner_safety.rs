@@ -233,34 +233,53 @@ fn supervisors(running: &Running) -> Vec<u32> {
 
 const SOON: &[(&str, &str)] = &[("HPSEARCH_FIRST_WAIT", "0.01")];
 
+/// A study with one complete trial, that is to have `trials`.
+fn begun(trials: u32) -> Site {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
+    assert_done(&site.run_study());
+    site.write("study.toml", &study(&format!("trials = {trials}"), ONE_SLOT));
+    site
+}
+
 #[test]
 fn a_directory_that_cannot_be_made_ends_the_run_and_no_trial_and_the_study_goes_on() {
-    let site = Site::new(&study("trials = 3", ONE_SLOT), REPORT_X);
-    fs::create_dir_all(site.path("runs/files")).unwrap();
-    site.write("runs/files/s", "in the way");
+    let site = begun(3);
+    site.write("runs/files/s/trial-1", "in the way");
     let ended = site.start_with(Path::new(env!("CARGO_BIN_EXE_hpsearch")), &["run", "study.toml", "--plain"], SOON).end();
     assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
-    for words in ["cannot make `", "runs/files/s/trial-0`", "go on with: hpsearch run study.toml"] {
+    for words in ["cannot make `", "runs/files/s/trial-1`", "go on with: hpsearch run study.toml"] {
         assert!(ended.err.contains(words), "{words}: {}", ended.err);
     }
-    let said = ended.out.lines().filter(|line| line.contains("the machine refuses what trial 0 needs")).count();
+    let said = ended.out.lines().filter(|line| line.contains("the machine refuses what trial 1 needs")).count();
     assert_eq!(said, 1, "{}", ended.out);
-    assert_eq!(site.states(), ["queued"]);
-    fs::remove_file(site.path("runs/files/s")).unwrap();
+    assert_eq!(site.states(), ["complete", "queued"]);
+    fs::remove_file(site.path("runs/files/s/trial-1")).unwrap();
     assert_done(&site.run_study());
     assert_eq!(site.states(), vec!["complete"; 3]);
-    assert_eq!(site.trials()[0]["failures"].as_u64().unwrap_or(0), 0);
+    assert_eq!(site.trials()[1]["failures"].as_u64().unwrap_or(0), 0);
+}
+
+#[test]
+fn a_file_in_the_place_of_a_studys_directory_is_told_before_anything_is_started() {
+    let site = Site::new(&study("trials = 3", ONE_SLOT), REPORT_X);
+    fs::create_dir_all(site.path("runs")).unwrap();
+    site.write("runs/files", "in the way");
+    let ended = site.run_study();
+    assert_eq!((ended.code, site.states().len()), (5, 0), "{}\n{}", ended.out, ended.err);
+    assert!(ended.err.contains("cannot be used for the files of trials"), "{}", ended.err);
+    fs::remove_file(site.path("runs/files")).unwrap();
+    assert_done(&site.run_study());
 }
 
 #[test]
 fn a_trial_whose_own_directory_is_in_the_way_waits_too() {
     // The supervisor makes it, not the runner.
-    let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
-    fs::create_dir_all(site.path("runs/files/s/trial-0")).unwrap();
-    site.write("runs/files/s/trial-0/checkpoints", "in the way");
+    let site = begun(2);
+    fs::create_dir_all(site.path("runs/files/s/trial-1")).unwrap();
+    site.write("runs/files/s/trial-1/checkpoints", "in the way");
     let ended = site.start_with(Path::new(env!("CARGO_BIN_EXE_hpsearch")), &["run", "study.toml", "--plain"], SOON).end();
-    assert_eq!((ended.code, site.states()), (5, vec!["queued".to_owned()]), "{}\n{}", ended.out, ended.err);
-    fs::remove_file(site.path("runs/files/s/trial-0/checkpoints")).unwrap();
+    assert_eq!((ended.code, site.states()), (5, vec!["complete".to_owned(), "queued".to_owned()]), "{}\n{}", ended.out, ended.err);
+    fs::remove_file(site.path("runs/files/s/trial-1/checkpoints")).unwrap();
     assert_done(&site.run_study());
 }
 

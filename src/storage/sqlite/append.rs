@@ -1,7 +1,8 @@
 //! Applies events to the tables, the way `StudyView::apply` applies them to memory.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
@@ -27,6 +28,43 @@ use crate::verdict::Verdict;
 pub(super) struct Cache {
     metrics: HashMap<String, i64>,
     studies: HashMap<StudyId, StudyCache>,
+    checkpoints: CheckpointRows,
+}
+
+/// Where the checkpoints of trials are that were written to lately, by trial and path, so that each new one is not compared
+/// with all others.
+#[derive(Debug, Default)]
+struct CheckpointRows {
+    /// SQLite's `data_version`: another one, and somebody else has written.
+    version: i64,
+    of: HashMap<i64, Rows>,
+}
+
+/// By the path that they lead to: the event that registered each, and its path as it is stored.
+type Rows = HashMap<PathBuf, Vec<(i64, String)>>;
+
+/// So many trials are remembered; then it begins anew.
+const REMEMBERED: usize = 256;
+
+impl CheckpointRows {
+    /// Those of a trial, by path. Paths are compared as paths (`/a//b` is `/a/b`), as the fold does.
+    fn of(&mut self, connection: &Connection, roots: &Roots, trial: i64) -> Result<&mut Rows, Fault> {
+        if self.of.len() >= REMEMBERED && !self.of.contains_key(&trial) {
+            self.of.clear();
+        }
+        Ok(match self.of.entry(trial) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let mut statement = connection.prepare_cached("SELECT seq, path FROM checkpoint WHERE trial_id = ?1")?;
+                let mut rows = Rows::new();
+                for row in statement.query_map([trial], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))? {
+                    let (seq, path) = row?;
+                    rows.entry(roots.found(Some(number_of(trial)), Path::new(&path))).or_default().push((seq, path));
+                }
+                unknown.insert(rows)
+            }
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -66,6 +104,7 @@ pub(super) struct Append<'a> {
     connection: &'a Connection,
     metrics: &'a mut HashMap<String, i64>,
     cache: &'a mut StudyCache,
+    checkpoints: &'a mut CheckpointRows,
     study: StudyId,
     now: Timestamp,
     trials: u64,
@@ -85,9 +124,13 @@ impl<'a> Append<'a> {
         if cache.studies.get(&study).is_none_or(|cached| cached.revision != revision) {
             cache.studies.insert(study, StudyCache::load(connection, store, study)?);
         }
-        let Cache { metrics, studies } = cache;
+        let Cache { metrics, studies, checkpoints } = cache;
         let cache = studies.get_mut(&study).expect("inserted above if it was not there");
-        Ok(Append { connection, metrics, cache, study, now, trials })
+        let version = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        if checkpoints.version != version {
+            *checkpoints = CheckpointRows { version, of: HashMap::new() };
+        }
+        Ok(Append { connection, metrics, cache, checkpoints, study, now, trials })
     }
 
     /// Writes one event to the journal and the tables; gives its position.
@@ -151,23 +194,17 @@ impl<'a> Append<'a> {
     }
 
     /// An event as it is stored. What is dropped is called as it was when it was saved.
-    fn with_stored_path(&self, event: &Event) -> Result<Option<Event>, Fault> {
+    fn with_stored_path(&mut self, event: &Event) -> Result<Option<Event>, Fault> {
         if let Event::CheckpointDropped { trial, path } = event
             && trial.0 < self.trials
         {
-            let rows = self.checkpoints(trial_id(self.study, *trial)?)?;
-            let saved = rows.into_iter().find(|(_, stored)| self.cache.roots.found(Some(*trial), Path::new(stored)) == *path);
+            let rows = self.checkpoints.of(self.connection, &self.cache.roots, trial_id(self.study, *trial)?)?;
+            let saved = rows.get(path).and_then(|saved| saved.first());
             if let Some((_, stored)) = saved.filter(|(_, stored)| Path::new(stored) != path) {
                 return Ok(Some(Event::CheckpointDropped { trial: *trial, path: stored.into() }));
             }
         }
         Ok(self.cache.roots.stored_event(event))
-    }
-
-    /// The checkpoints of the trial with this id, as they are stored.
-    fn checkpoints(&self, id: i64) -> Result<Vec<(i64, String)>, Fault> {
-        let mut statement = self.connection.prepare_cached("SELECT seq, path FROM checkpoint WHERE trial_id = ?1")?;
-        Ok(statement.query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<Vec<(i64, String)>, _>>()?)
     }
 
     fn execute(&self, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<usize, Fault> {
@@ -272,7 +309,11 @@ impl<'a> Append<'a> {
             Event::CheckpointSaved { step, path, bytes, .. } => {
                 self.drop_checkpoint(id, path)?;
                 let sql = "INSERT INTO checkpoint (trial_id, seq, step, path, at, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-                self.execute(sql, params![id, seq, to_integer(*step)?, text(path)?, self.now.0, bytes.map(to_integer).transpose()?]).map(drop)
+                self.execute(sql, params![id, seq, to_integer(*step)?, text(path)?, self.now.0, bytes.map(to_integer).transpose()?])?;
+                let found = self.cache.roots.found(Some(number_of(id)), path);
+                let rows = self.checkpoints.of(self.connection, &self.cache.roots, id)?;
+                rows.entry(found).or_default().push((seq, text(path)?.to_owned()));
+                Ok(())
             }
             Event::CheckpointDropped { path, .. } => self.drop_checkpoint(id, path),
             Event::AttemptEnded { attempt, end, reason, device_micros, .. } => {
@@ -377,11 +418,9 @@ impl<'a> Append<'a> {
         Ok(())
     }
 
-    /// Paths are compared as paths (`/a//b` is `/a/b`), as the fold does.
-    fn drop_checkpoint(&self, id: i64, path: &Path) -> Result<(), Fault> {
-        let trial = Some(number_of(id));
-        let (roots, path) = (&self.cache.roots, self.cache.roots.found(trial, path));
-        for (seq, _) in self.checkpoints(id)?.iter().filter(|(_, stored)| roots.found(trial, Path::new(stored)) == path) {
+    fn drop_checkpoint(&mut self, id: i64, path: &Path) -> Result<(), Fault> {
+        let path = self.cache.roots.found(Some(number_of(id)), path);
+        for (seq, _) in self.checkpoints.of(self.connection, &self.cache.roots, id)?.remove(&path).unwrap_or_default() {
             self.execute("DELETE FROM checkpoint WHERE trial_id = ?1 AND seq = ?2", params![id, seq])?;
         }
         Ok(())
