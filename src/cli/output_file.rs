@@ -48,25 +48,31 @@ pub fn whole_file<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<T
     }
     // The file that a link leads to is replaced, and the link stays.
     let place = if existing.is_some() { fs::canonicalize(path).map_err(unwritten)? } else { path.to_owned() };
-    let mut beside = OsString::from(".");
-    beside.push(place.file_name().ok_or_else(|| refused("is no name of a file"))?);
-    beside.push(format!(".{}.partial", std::process::id()));
-    let beside = place.with_file_name(beside);
-    let run = || {
-        let mut file = BufWriter::new(File::create_new(&beside).map_err(unwritten)?);
-        let done = || {
-            let written = write(&mut file)?;
-            let file = file.into_inner().map_err(|error| unwritten(error.into_error()))?;
-            if let Some(existing) = &existing {
-                file.set_permissions(existing.permissions()).map_err(unwritten)?;
-            }
-            file.sync_all().map_err(unwritten)?;
-            fs::rename(&beside, &place).map_err(unwritten)?;
-            Ok(written)
-        };
-        done().inspect_err(|_: &Failure| drop(fs::remove_file(&beside)))
+    let name = place.file_name().ok_or_else(|| refused("is no name of a file"))?;
+    let mut number = 0;
+    let (beside, file) = loop {
+        // Another name where one is left of a killed process: in containers process ids come again.
+        let mut beside = OsString::from(".");
+        beside.push(name);
+        beside.push(if number == 0 { format!(".{}.partial", std::process::id()) } else { format!(".{}-{number}.partial", std::process::id()) });
+        let beside = place.with_file_name(beside);
+        match File::create_new(&beside) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            made => break (beside, made.map_err(unwritten)?),
+        }
     };
-    run()
+    let done = || {
+        let mut file = BufWriter::new(file);
+        let written = write(&mut file)?;
+        let file = file.into_inner().map_err(|error| unwritten(error.into_error()))?;
+        if let Some(existing) = &existing {
+            file.set_permissions(existing.permissions()).map_err(unwritten)?;
+        }
+        file.sync_all().map_err(unwritten)?;
+        fs::rename(&beside, &place).map_err(unwritten)?;
+        Ok(written)
+    };
+    done().inspect_err(|_: &Failure| drop(fs::remove_file(&beside)))
 }
 
 #[cfg(test)]
@@ -104,6 +110,9 @@ mod tests {
         written(&path("link")).unwrap();
         assert!(path("link").is_symlink());
         assert_eq!((fs::read_to_string(path("a")).unwrap(), fs::metadata(path("a")).unwrap().mode() & 0o777), ("new".into(), 0o640));
+        fs::write(path(&format!(".a.{}.partial", std::process::id())), "left by a process that was killed").unwrap();
+        written(&path("a")).unwrap();
+        fs::remove_file(path(&format!(".a.{}.partial", std::process::id()))).unwrap();
         let failed = whole_file(&path("a"), |out| -> Result<(), Failure> {
             out.write_all(b"half")?;
             Err(Failure::usage("broken"))
@@ -116,7 +125,7 @@ mod tests {
     fn what_is_no_file_is_not_replaced_by_one() {
         let directory = tempfile::tempdir().unwrap();
         let fifo = directory.path().join("fifo");
-        rustix_fifo(&fifo);
+        make_fifo(&fifo);
         let reader = std::thread::spawn({
             let fifo = fifo.clone();
             move || fs::read_to_string(fifo).unwrap()
@@ -140,7 +149,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
     }
 
-    fn rustix_fifo(path: &Path) {
+    fn make_fifo(path: &Path) {
         rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     }
 }

@@ -178,6 +178,11 @@ fn swap(new: &Path, path: &Path, target: &Path) -> io::Result<PathBuf> {
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {}
         Err(error) => return Err(error.into()),
     }
+    swap_in_two_steps(new, path, target)
+}
+
+/// The same where the file system knows no exchange (NFS, FUSE).
+pub(super) fn swap_in_two_steps(new: &Path, path: &Path, target: &Path) -> io::Result<PathBuf> {
     let old = (0..).map(|number| draft::free(target, Purpose::Old, number)).find(|old| fs::symlink_metadata(old).is_err());
     let old = old.unwrap_or_else(|| draft::free(target, Purpose::Old, 0));
     fs::rename(path, &old)?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::ExportError;
 use super::earlier::{self, Depth, Found, Stamps};
-use super::marker::{self, Marker, State};
+use super::marker::{self, MARKER, Marker, State};
 
 /// What directories beside an export are for, as their names have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,10 +87,17 @@ impl Drop for Draft {
     }
 }
 
-/// Removes a directory that this process made, or whose marker says that all of it is ours.
+/// Removes a directory whose marker says that all of it is ours. The marker goes last: what is killed before is still known.
 fn clear(path: &Path) {
-    if matches!(Marker::read(path), Ok(marker::Found::Marker(_))) {
-        let _found_by_the_next_export = fs::remove_dir_all(path);
+    if !matches!(Marker::read(path), Ok(marker::Found::Marker(_))) {
+        return;
+    }
+    for entry in fs::read_dir(path).into_iter().flatten().flatten().filter(|entry| entry.file_name() != MARKER) {
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let _found_by_the_next_export = if is_directory { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
+    }
+    if fs::read_dir(path).is_ok_and(|mut entries| entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == MARKER))) {
+        let _marker_and_all = fs::remove_file(path.join(MARKER)).and_then(|()| fs::remove_dir(path));
     }
 }
 
@@ -150,6 +157,9 @@ pub(super) fn settle(target: &Path) -> Vec<PathBuf> {
             Ok(marker::Found::None) => {
                 let is_export =
                     purpose == Purpose::Old && is_vacant && matches!(earlier::look(&left, Depth::Sizes, &Stamps::new()), Ok(Found::WithoutMarker));
+                if !is_export {
+                    marker::remove_half_written(&left);
+                }
                 // Of a process that was killed before it wrote its marker nothing is left but this.
                 let _not_empty = if is_export { fs::rename(&left, target) } else { fs::remove_dir(&left) };
             }

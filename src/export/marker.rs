@@ -151,9 +151,21 @@ impl Marker {
 /// The marker's file, locked, if its writer is gone; `None` while it lives. The kernel releases the lock at a writer's death, whatever
 /// it dies of and wherever its process id counts.
 pub(super) fn lock(directory: &Path) -> Option<File> {
+    lock_file(&directory.join(MARKER))
+}
+
+/// Removes a directory's first marker where its writer was killed before it had its name.
+pub(super) fn remove_half_written(directory: &Path) {
+    let next = directory.join(NEXT);
+    if let Some(_dead) = lock_file(&next) {
+        let _gone_already = fs::remove_file(&next);
+    }
+}
+
+fn lock_file(path: &Path) -> Option<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::NONBLOCK).bits();
     // For writing too, which a lock on a network file system asks for.
-    let file = OpenOptions::new().read(true).write(true).custom_flags(flags.cast_signed()).open(directory.join(MARKER)).ok()?;
+    let file = OpenOptions::new().read(true).write(true).custom_flags(flags.cast_signed()).open(path).ok()?;
     // Where there are no locks, nobody knows, and it stays.
     file.try_lock().is_ok().then_some(file)
 }

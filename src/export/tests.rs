@@ -281,6 +281,20 @@ fn an_export_that_was_being_replaced_when_its_writer_died_is_put_back() {
 }
 
 #[test]
+fn where_directories_cannot_be_exchanged_the_old_one_is_aside_or_back() {
+    let place = Place::new();
+    place.export().unwrap();
+    place.put("new/weights", "new");
+    let [model, new] = ["model", "new"].map(|name| place.path(name));
+    let old = bundle::swap_in_two_steps(&new, &model, &model).unwrap();
+    assert!(old.file_name().unwrap().to_str().unwrap().starts_with(".model.old-"));
+    assert_eq!((place.read("model/weights"), fs::read_to_string(old.join("weights")).unwrap()), ("new".into(), "one".into()));
+    // Without the new one, the old one is where it was.
+    assert!(bundle::swap_in_two_steps(&place.path("missing"), &model, &model).is_err());
+    assert_eq!(place.read("model/weights"), "new");
+}
+
+#[test]
 fn what_dead_writers_left_is_removed_as_far_as_it_is_ours() {
     let place = Place::new();
     place.export().unwrap();
@@ -295,6 +309,8 @@ fn what_dead_writers_left_is_removed_as_far_as_it_is_ours() {
     drop(marker::Marker::draft().write(&half).unwrap());
     fs::write(half.join("weights"), "hal").unwrap();
     fs::create_dir(place.path(&format!(".model.small-{DEAD}"))).unwrap();
+    // Killed before the first marker had its name.
+    place.put(&format!(".model.draft-{DEAD}-2/.hpsearch-export.json.next"), "{");
     // Not ours, whatever their names.
     place.put(&format!(".model.draft-{}/mine", DEAD - 1), "mine");
     place.put(".model.draft-mine/mine", "mine");
@@ -314,6 +330,20 @@ fn an_old_export_that_somebody_put_files_into_before_its_writer_died_gets_a_name
     fs::rename(place.path("model"), place.path(&format!(".model.draft-{DEAD}"))).unwrap();
     let placed = place.export().unwrap();
     assert_eq!((placed.kept, place.read("model.old/notes.md")), (vec![place.path("model.old")], "mine".into()));
+}
+
+#[test]
+fn a_directory_that_was_cleared_halfway_is_cleared_by_the_next_export() {
+    let place = Place::new();
+    let draft = Draft::beside(&place.path("model"), Purpose::Training).unwrap();
+    let left = place.path(&format!(".model.training-{DEAD}"));
+    fs::create_dir_all(draft.path().join("inner/deep")).unwrap();
+    // What is removed first is whatever is not the marker, and so it is known until the end.
+    fs::rename(draft.path(), &left).unwrap();
+    drop(draft);
+    assert!(left.join(".hpsearch-export.json").is_file() && left.join("inner/deep").is_dir());
+    place.export().unwrap();
+    assert_eq!(place.beside(), ["checkpoint", "model"]);
 }
 
 #[test]

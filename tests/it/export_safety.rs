@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -159,6 +160,27 @@ fn a_draft_of_a_killed_export_is_gone_after_the_next() {
     assert!(draft(&site).is_some());
     assert_done(&site.run(&["export", "s", "-o", "model"]));
     assert_eq!((draft(&site), site.read("model/model")), (None, "weights\n".into()));
+}
+
+#[test]
+fn exports_killed_at_any_moment_leave_a_whole_export_and_the_next_clears_up() {
+    let site = finished();
+    (0..20).for_each(|number| site.write(&format!("{CHECKPOINT}/part-{number}"), "more weights"));
+    assert_done(&site.run(&["export", "s", "-o", "out/model"]));
+    for round in 0..15_u64 {
+        // Two at once in every third round.
+        let running: Vec<_> = (0..=u64::from(round % 3 == 0)).map(|_| site.start(&["export", "s", "-o", "out/model"])).collect();
+        std::thread::sleep(Duration::from_millis(round * 3));
+        for one in running {
+            one.signal(Signal::KILL);
+            let ended = one.end();
+            assert!([0, -1].contains(&ended.code), "{}", ended.err);
+        }
+        assert_eq!(site.read("out/model/part-19"), "more weights", "round {round}");
+    }
+    assert_done(&site.run(&["export", "s", "-o", "out/model"]));
+    let names: Vec<_> = fs::read_dir(site.path("out")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["model"]);
 }
 
 #[test]
