@@ -483,7 +483,7 @@ fn time_for_checkpoints(count: u64, reports_every: u64, max_disk: Option<u64>, k
     let begun = Instant::now();
     let begin = Input::Begin { pid: 1, host: "h".to_owned(), requests: Vec::new() };
     let saved = (1..=count).flat_map(|step| {
-        let path = format!("/files/s/trial-0/checkpoints/checkpoint-{step}").into();
+        let path = directory.path().join(format!("files/s/trial-0/checkpoints/checkpoint-{step}"));
         let metrics = [("loss".to_owned(), 1.0 / step as f64)].into_iter().collect();
         let report = step.is_multiple_of(reports_every).then_some(Input::Report { trial, attempt, step, metrics });
         std::iter::once(Input::Checkpoint { trial, attempt, step, path, bytes: Some(10) }).chain(report)
