@@ -280,7 +280,7 @@ fn worker() -> Option<ExitCode> {
     let code = match words.split_first() {
         None => crate::worker::serve(),
         Some((first, command)) if first == "--exec" => crate::worker::exec(command),
-        Some((first, [run])) if first == "--watch" => crate::worker::watchdog::watch(run),
+        Some((first, [run, group @ ..])) if first == "--watch" => crate::worker::watchdog::watch(run, group.first().map(AsRef::as_ref)),
         Some(_) => return None,
     };
     Some(ExitCode::from(u8::try_from(code).unwrap_or(1)))

@@ -1,5 +1,9 @@
 //! What the system says about processes: start times, descendants, and killing whole trees of them (Linux `/proc`).
 
+mod control_group;
+
+pub use control_group::ControlGroup;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};

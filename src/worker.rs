@@ -11,7 +11,8 @@ use std::os::fd::AsFd as _;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use crate::wire::{Down, EndWord, Job, Up};
+use crate::processes::ControlGroup;
+use crate::wire::{Down, EndWord, Job, RUN_GROUP, Up};
 
 /// What arrives on a worker's stdin.
 enum Incoming {
@@ -57,7 +58,11 @@ pub fn exec(words: &[std::ffi::OsString]) -> i32 {
     if rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).is_err() {
         return 1;
     }
-    let error = std::process::Command::new(program).args(arguments).exec();
+    if let Some(group) = std::env::var_os(RUN_GROUP) {
+        // Without, its watchdog finds what it starts by its environment.
+        let _not_possible_any_more = ControlGroup::at(std::path::Path::new(&group)).join();
+    }
+    let error = std::process::Command::new(program).args(arguments).env_remove(RUN_GROUP).exec();
     let what = if error.kind() == std::io::ErrorKind::NotFound { "there is no such program".to_owned() } else { error.to_string() };
     let message = format!("cannot start `{}`: {what}; check `run` in [command]", program.to_string_lossy());
     let end = if command::is_refused(&error) { EndWord::Refused } else { EndWord::Failed };

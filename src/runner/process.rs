@@ -132,6 +132,10 @@ impl ProcessLauncher {
             .process_group(0);
         command.envs(slot_environment(slot, self.spec.devices.cpu_threads));
         command.env("HPSEARCH_STORE", &self.store).env("HPSEARCH_STUDY", &self.spec.name).env(wire::RUN, &self.run);
+        match self.watchdog.as_ref().and_then(Watchdog::group) {
+            Some(group) => command.env(wire::RUN_GROUP, group),
+            None => command.env_remove(wire::RUN_GROUP),
+        };
         let child =
             command.spawn().map_err(|error| LaunchError::Refused(format!("cannot start the worker `{}`: {error}", self.program.display())))?;
         let pid = child.id();

@@ -2,9 +2,10 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::processes;
+use crate::processes::{self, ControlGroup};
 use crate::wire::{RUN, RUN_IS_OVER};
 
 /// Supervisors and workers end what is theirs themselves when their runner is gone, and know more of it.
@@ -17,7 +18,8 @@ const TURN: Duration = Duration::from_millis(50);
 
 /// Waits until the runner says on stdin that the run is over, or is gone; the exit code. Then everything that carries the
 /// run's name in its environment is killed: not those of the study's next run.
-pub fn watch(run: &OsStr) -> i32 {
+/// What is in the run's control group, `group`, is killed at once: nothing else can be in it.
+pub fn watch(run: &OsStr, group: Option<&OsStr>) -> i32 {
     let _only_a_name = std::fs::write("/proc/self/comm", "hps-watchdog");
     // Whoever ends the runner's terminal, or its group, does not end this process; nor does it keep a directory busy.
     let _belongs_to_a_group = (rustix::process::setsid(), std::env::set_current_dir("/"));
@@ -25,6 +27,9 @@ pub fn watch(run: &OsStr) -> i32 {
     let _gone_like_an_end = io::stdin().lock().read_to_end(&mut said);
     if said == RUN_IS_OVER.as_bytes() {
         return 0;
+    }
+    if let Some(group) = group {
+        ControlGroup::at(Path::new(group)).end();
     }
     let mark = [format!("{RUN}={}", run.to_string_lossy())];
     let (asked, began) = (Instant::now() + PATIENCE, Instant::now());

@@ -454,10 +454,34 @@ fn what_a_runner_and_its_supervisor_leave_that_are_killed_at_once_is_ended_by_th
     at_once.iter().for_each(|pid| processes::signal(*pid, Signal::STOP));
     at_once.iter().for_each(|pid| processes::kill(*pid));
     running.child.wait().unwrap();
-    assert!(!site.processes("").is_empty(), "nobody of them was told");
     wait_until("what they left is gone", || site.processes("").is_empty());
     site.write("go", "");
     assert_done(&site.run_study());
+}
+
+#[test]
+fn what_hides_its_origin_is_killed_with_the_control_group_of_its_run() {
+    let Some(group) = processes::ControlGroup::make(&format!("{}.0", std::process::id())) else {
+        println!("no control group can be made here: the watchdog finds what carries the run's mark, and nothing else");
+        return;
+    };
+    group.end();
+    let script = format!("env -i setsid sh -c 'trap \"\" TERM HUP; echo $$ > hidden; while :; do sleep 311; done' &\n{}", held());
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &script);
+    let mut running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("the trial runs", || site.path("started").exists() && site.read("hidden").ends_with('\n'));
+    let hidden: u32 = site.read("hidden").trim().parse().unwrap();
+    let mut at_once = supervisors(&running);
+    at_once.push(running.child.id());
+    at_once.iter().for_each(|pid| processes::signal(*pid, Signal::STOP));
+    at_once.iter().for_each(|pid| processes::kill(*pid));
+    running.child.wait().unwrap();
+    wait_until("what hid is gone", || processes::start_time(hidden).is_none());
+    site.write("go", "");
+    assert_done(&site.run_study());
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap();
+    assert!(!group.directory().exists(), "{own}");
 }
 
 #[test]
