@@ -16,9 +16,8 @@ use crate::verdict::Verdict;
 #[serde(transparent)]
 pub struct TrialNumber(pub u64);
 
-/// The largest clock value of reports, checkpoints and ends that is taken from anyone. A store's integers hold twice as
-/// much, so that what comes after it still has a number.
-pub const LARGEST_STEP: u64 = (1 << 62) - 1;
+/// The largest clock value of reports, checkpoints and ends that is taken from anyone: that of a store's integers.
+pub const LARGEST_STEP: u64 = i64::MAX.unsigned_abs();
 
 /// The step that a text means, up to [`LARGEST_STEP`].
 pub fn step_of(text: &str) -> Option<u64> {

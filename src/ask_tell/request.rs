@@ -6,7 +6,7 @@ use super::{METRIC, Refusal};
 use crate::config::{nearest, quoted};
 use crate::engine::Told;
 use crate::metric::{Metrics, Number};
-use crate::trial::{LARGEST_STEP, TrialNumber};
+use crate::trial::TrialNumber;
 use crate::wire::quote_non_finite;
 
 /// Every command, for "did you mean".
@@ -67,9 +67,6 @@ impl Request {
 fn report(mut fields: Fields) -> Result<Request, Refusal> {
     let trial = fields.id()?;
     let step = fields.whole("step")?.ok_or_else(|| Refusal("`step` is missing: say how far the trial is, as a whole number".to_owned()))?;
-    if step > LARGEST_STEP {
-        return Err(Refusal(format!("`step` is {step}: the largest one is {LARGEST_STEP}")));
-    }
     let value = fields.value()?.ok_or_else(|| Refusal("`value` is missing: say a number (NaN is one)".to_owned()))?;
     fields.end(&["id", "step", "value"])?;
     Ok(Request::Report { trial, step, value })

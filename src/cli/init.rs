@@ -74,7 +74,7 @@ impl Questions {
         if !self.asks {
             return Ok(guess.to_owned());
         }
-        io::stderr().write_all(format!("{question} [{guess}] ").as_bytes())?;
+        io::stderr().write_all(format!("{question} [{}] ", one_line(guess)).as_bytes())?;
         let mut answer = String::new();
         if io::stdin().lock().read_line(&mut answer)? == 0 {
             return Err(Failure::usage("nothing was written").help("`hpsearch init --yes` takes the guesses without asking"));

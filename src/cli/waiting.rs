@@ -6,7 +6,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::console::{Console, Talk, is_dumb, terminal_size};
-use crate::config::shown::lines;
+use crate::config::shown::{lines, one_line};
 use crate::reporters::bar::{self, Estimator};
 use crate::reporters::sparkline::Charset;
 use crate::runner::errand::Progress;
@@ -60,7 +60,7 @@ impl Waiting {
     pub fn at(&self, what: &str, done: u64, of: u64) {
         if let Some((tx, _)) = &self.parts {
             // It draws until it is told to end.
-            let _ = tx.send(Word::At(what.to_owned(), done, of));
+            let _ = tx.send(Word::At(one_line(what), done, of));
         }
     }
 

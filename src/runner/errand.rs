@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use super::causes::{LastWords, cause_of};
+use crate::config::shown::one_line;
 use crate::metric::Metrics;
 use crate::processes;
 use crate::study::FailureCause;
@@ -186,7 +187,7 @@ fn overhear(stderr: impl Read) -> LastWords {
         // Nor what follows it: the calls on the way there.
         if words.cause() != Some(FailureCause::Oom) {
             // Whoever closed standard error does not want to hear it.
-            let _ = writeln!(io::stderr(), "{line}");
+            let _ = writeln!(io::stderr(), "{}", one_line(&line));
         }
     }
     words
