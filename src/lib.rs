@@ -82,38 +82,47 @@
 //! 2. The store is opened and migrated, the study found by name. A changed file is shown as a difference, and taken, taken
 //!    with `--accept`, or refused without `--fork`.
 //! 3. A worker of its own reads, checks and tokenises the data, once for each digest of data and tokenizer.
-//! 4. The lease is taken. Processes that a dead runner left are killed, and its end is written in its stead; whole checkpoints
-//!    that it did not store are adopted or removed; open attempts are closed as lost, and their trials
+//! 4. A directory is taken for the files of its trials: a mark there names the store, so that no store touches another's
+//!    ([`runner::ownership`]). The lease is taken, and with it a lock beside the store, by which everybody on this machine sees
+//!    that its holder lives ([`runner::lease`]). Processes that a dead runner left are killed, and its end is written in its
+//!    stead; whole checkpoints that it did not store are adopted or removed; open attempts are closed as lost, and their trials
 //!    go on from the newest checkpoint that is not ahead of their reports.
 //! 5. The loop: wait for one input, drain the rest, step the engine for each, append the events of the turn in **one
 //!    transaction**, and only then launch, answer, kill, remove, print.
 //! 6. A child carries out the attempt: one long-lived worker a slot for the built-in trainer, one supervisor an attempt for a
 //!    command. It says `@hpsearch {..}` on stdout; every other line is its log. A report of the metric gets a verdict.
 //! 7. A checkpoint is written beside its place, synced, renamed, then told. The engine keeps the best of the study, what runs
-//!    and what is paused, and drops the others, and more where `max_disk` is short: one rule, which `du` reads too.
+//!    and what is paused, and drops the others, and more where `max_disk` is short: one rule, which `du` reads too. Of what is
+//!    dropped only what lies in its own trial's directory is removed ([`runner::removal`]); paths are stored relative to the
+//!    directory of files, so that a project may be moved.
 //! 8. The screens read the store, and logs beside it, in `run` as in `watch`: a thread loads what they want and draws what
 //!    takes long, so that no frame waits. Their commands are rows of `request`,
 //!    as those of every verb that asks for something. Whoever runs the study serves them; where nobody does, the verb takes
 //!    the lease for a moment and has the engine serve them at rest. A request and what it leads to are answered in one
 //!    transaction, or stay asked; notes and tags are written with their event by whoever writes them, without a lease.
-//! 9. Export checks digests, measures the test split, and renames a complete directory into place.
+//! 9. Export checks digests, measures the test split, and renames a complete directory into place; it replaces only what an
+//!    export wrote, by the digests in its marker.
 //!
 //! # Crashes and signals
 //!
-//! Nothing is visible before it is durable, so any process may be killed at any time: run the study again. The first SIGINT or
-//! SIGTERM lets trials save and leave (30 s), the second kills them, the third aborts. Children have process groups of their
-//! own and die with their parent; a supervisor adopts what its command leaves behind. A lease carries an epoch, and a write
-//! with an old one is refused. The store runs in WAL mode with `synchronous = NORMAL`: after a power loss it is sound, and may
+//! Nothing is visible before it is durable, so any process may be killed at any time: run the study again. The first SIGINT,
+//! SIGTERM or SIGHUP lets trials save and leave (30 s), the second kills them, the third aborts. Children have process groups of
+//! their own and die with their parent; a supervisor adopts what its command leaves behind, and says how it ended on a socket
+//! that the command does not have; what a runner and its supervisors leave that are killed at once, a watchdog ends
+//! ([`worker::watchdog`]). A lease carries an epoch, and a write with an old one is refused. The store runs in WAL mode with `synchronous = NORMAL`: after a power loss it is sound, and may
 //! lack its last moments.
 //!
 //! A trial of the built-in trainer that runs out of memory goes on with half the rows at once, in the same optimiser steps
 //! ([`engine::memory`]): that is no retry, and the search does not see it. So do `train`, `predict` and the test split at `export`.
 //! Checkpoints are written and read without lying in memory a second time.
 //!
-//! A store that refuses (no space, a limit, a file that was moved away or replaced) ends the run: what runs may save and leave,
+//! What the machine refuses is no trial's fault: the trial stays queued, and after ten refusals in a row the run ends
+//! (`engine/refusals.rs`). A store that refuses (no space, a limit, a file that was moved away or replaced, its log and index
+//! included) ends the run: what runs may save and leave,
 //! nothing is answered that is not written, and the error says what to do. A run reads the system's clock once and counts on
 //! from there ([`runner::clock`]), and a study's time never goes back from one run to the next, so that budgets, stalls and
 //! orders do not depend on who sets the clock. Children are listened to as fast as their words are written, and no faster.
+//! Reporters write on threads of their own, so that a reader who does not read holds up nothing ([`reporters`]).
 //!
 //! # Determinism
 //!

@@ -20,6 +20,9 @@ pub const USED_BY: &str = "used-by-";
 /// The variable with the name of a run, in the environment of everything that it starts.
 pub const RUN: &str = "HPSEARCH_RUN";
 
+/// The name of a trial's directory of checkpoints, in the trial's own.
+pub const CHECKPOINTS: &str = "checkpoints";
+
 /// The variable that tells a supervisor the directory of the run's control group, where there is one; commands do not see it.
 pub const RUN_GROUP: &str = "HPSEARCH_RUN_GROUP";
 

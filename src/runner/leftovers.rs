@@ -16,7 +16,7 @@ use crate::storage::sqlite::{is_open_here, studies_at};
 use crate::storage::{HeldLease, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::Program;
 use crate::trial::{TrialNumber, TrialState};
-use crate::wire::USED_BY;
+use crate::wire::{CHECKPOINTS, USED_BY};
 
 /// While somebody runs a study, what was touched within this time is left alone: it may be in the making.
 const YOUNG: Duration = Duration::from_secs(60);
@@ -233,9 +233,9 @@ fn look(root: &Path) -> Vec<Seen> {
 }
 
 fn look_into_trial(directory: &Path, study: &str, trial: TrialNumber, seen: &mut Vec<Seen>) {
-    let of_a_command = directory.join("checkpoints");
+    let of_a_command = directory.join(CHECKPOINTS);
     let inside = entries(directory).chain(entries(&of_a_command));
-    for entry in inside.filter(|path| path.file_name().is_none_or(|name| name != "checkpoints")) {
+    for entry in inside.filter(|path| path.file_name().is_none_or(|name| name != CHECKPOINTS)) {
         let Some(name) = name_of(&entry) else { continue };
         let place = match half_written_by(&name) {
             Some(pid) => PlaceOf::HalfWritten { pid, of: study.to_owned(), is_in_trial: true },

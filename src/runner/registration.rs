@@ -10,6 +10,7 @@ use super::disk;
 use super::removal::inside;
 use crate::paths::StudyFiles;
 use crate::trial::TrialNumber;
+use crate::wire::CHECKPOINTS;
 
 /// A checkpoint that cannot be looked at within this time (a dead network mount) is not.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -36,18 +37,20 @@ impl Registrar {
         Registrar { files, protected }
     }
 
-    /// Takes a checkpoint, given relative to `cwd` or whole; or says why not. Whoever waits for this waits for the disk.
+    /// Takes a checkpoint, or says why not: a whole path, or one relative to the trial's directory of checkpoints, where it is
+    /// looked for first, or to `cwd`. The caller waits for the disk.
     pub(super) fn register(&self, trial: TrialNumber, cwd: &Path, path: &Path) -> Result<Registered, String> {
         if path.as_os_str().is_empty() {
             return Err("its path is empty".to_owned());
         }
         let whole = cwd.join(path);
+        // Of a whole path both are that path.
+        let places = [self.files.trial(trial).join(CHECKPOINTS).join(path), whole.clone()];
         let (files, protected) = (self.files.clone(), self.protected.clone());
         let (tx, rx) = channel();
-        let looked = whole.clone();
         // On a thread of its own: what hangs there hangs for ever.
         let spawned = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
-            let _nobody_waits_any_more = tx.send(look(&files, &protected, trial, &looked));
+            let _nobody_waits_any_more = tx.send(look(&files, &protected, trial, &places));
         });
         if spawned.is_err() {
             return Ok(Registered { path: whole, bytes: None });
@@ -61,7 +64,13 @@ impl Registrar {
     }
 }
 
-fn look(files: &StudyFiles, protected: &[PathBuf], trial: TrialNumber, path: &Path) -> Result<Registered, String> {
+fn look(files: &StudyFiles, protected: &[PathBuf], trial: TrialNumber, places: &[PathBuf; 2]) -> Result<Registered, String> {
+    let is_there = |path: &&PathBuf| fs::symlink_metadata(path).is_ok();
+    let Some(path) = places.iter().find(is_there) else {
+        let [own, whole] = places.each_ref().map(|place| place.display());
+        let or = if places[0] == places[1] { String::new() } else { format!(", nor `{own}`") };
+        return Err(format!("there is no `{whole}`{or}"));
+    };
     let own = files.trial(trial);
     if let Some(real) = inside(files, trial, path) {
         let canonical = fs::canonicalize(&own).ok();
@@ -129,6 +138,9 @@ mod tests {
         fs::write(directory.path().join("mine"), "weights").unwrap();
         let mine = Registered { path: directory.path().join("mine"), bytes: None };
         assert_eq!(registrar.register(TRIAL, directory.path(), Path::new("mine")), Ok(mine));
+        // A relative path is looked for in the trial's own directory first, and what is not there is not taken.
+        assert_eq!(registrar.register(TRIAL, directory.path(), Path::new("a")).unwrap().path, own);
+        assert!(registrar.register(TRIAL, directory.path(), Path::new("b")).unwrap_err().contains("there is no `"));
         // The trial that it began from keeps its own.
         let of_another = files.trial(TrialNumber(0)).join("checkpoints");
         fs::create_dir_all(&of_another).unwrap();

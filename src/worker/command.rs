@@ -15,7 +15,7 @@ use super::answers::Answers;
 use super::{Incoming, say_aside};
 use crate::params::variable;
 use crate::processes;
-use crate::wire::{CommandJob, Down, EndWord, Up};
+use crate::wire::{CHECKPOINTS, CommandJob, Down, EndWord, Up};
 
 /// With this status shells say, and [`exec`](super::exec), that there was nothing to start.
 pub(super) const NOTHING_TO_START: i32 = 127;
@@ -86,7 +86,7 @@ pub(super) fn is_refused(error: &io::Error) -> bool {
 fn prepare(job: &CommandJob) -> Result<(), String> {
     let directory = &job.trial.directory;
     let said = |path: &Path, error: std::io::Error| format!("cannot write `{}`: {error}", path.display());
-    std::fs::create_dir_all(directory.join("checkpoints")).map_err(|error| said(directory, error))?;
+    std::fs::create_dir_all(directory.join(CHECKPOINTS)).map_err(|error| said(directory, error))?;
     let params = serde_json::to_vec_pretty(&job.trial.params).map_err(|error| error.to_string())?;
     let path = directory.join("params.json");
     std::fs::write(&path, params).map_err(|error| said(&path, error))
@@ -107,7 +107,7 @@ fn spawn(job: &CommandJob) -> io::Result<Child> {
         .env("HPSEARCH_ATTEMPT", trial.attempt.to_string())
         .env("HPSEARCH_SEED", trial.seed.to_string())
         .env("HPSEARCH_DEVICE", job.device.to_string())
-        .env("HPSEARCH_CHECKPOINT_DIR", trial.directory.join("checkpoints"))
+        .env("HPSEARCH_CHECKPOINT_DIR", trial.directory.join(CHECKPOINTS))
         .env_remove("HPSEARCH_RESUME")
         .env_remove("HPSEARCH_UNTIL")
         .envs(&job.env);

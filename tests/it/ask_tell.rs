@@ -173,7 +173,7 @@ fn the_largest_steps_and_values_are_taken() {
         init.as_str(),
         r#"{"cmd":"ask"}"#,
         r#"{"cmd":"report","id":0,"step":0,"value":-1.7976931348623157e308}"#,
-        r#"{"cmd":"report","id":0,"step":4611686018427387903,"value":Infinity}"#,
+        r#"{"cmd":"report","id":0,"step":9223372036854775807,"value":Infinity}"#,
         r#"{"cmd":"report","id":0,"step":4.0,"value":5e-324}"#,
         r#"{"cmd":"report","id":0,"step":4,"value":"nan"}"#,
         r#"{"cmd":"tell","id":0.0,"value":-Infinity}"#,

@@ -75,7 +75,7 @@ fn paths_that_hold_more_than_a_checkpoint_are_refused_and_nothing_of_the_project
     assert_eq!(site.states(), ["complete"; 4]);
     assert!(["mine.txt", "study.toml", "trial.sh", "runs/hpsearch.db"].iter().all(|name| site.path(name).exists()));
     let log = site.log(0, 0);
-    assert_eq!(log.matches("this checkpoint is not taken").count(), 7, "{log}");
+    assert_eq!(log.matches("this checkpoint is not taken").count(), 6, "{log}");
     assert!(log.contains("is the root of the file system") && log.contains("its path is empty"), "{log}");
 }
 
@@ -285,4 +285,19 @@ fn files_of_an_earlier_version_are_taken_over_by_the_store_that_knows_their_tria
     let path = assert_best_is_its_own(&site, "renamed/runs/hpsearch.db");
     assert!(path.starts_with(site.path("renamed/runs/files/s")) && Path::new(&path).exists());
     assert_done(&site.run(&["--store", "renamed/runs/hpsearch.db", "verify", "s"]));
+}
+
+#[test]
+fn a_relative_checkpoint_is_found_in_the_trials_own_directory_and_a_missing_one_is_not_taken() {
+    let script = format!(
+        "echo $1 > $HPSEARCH_CHECKPOINT_DIR/last; echo $1 > here-$HPSEARCH_TRIAL\n{}{}{REPORT_X}",
+        announces("last"),
+        announces("nowhere.pt")
+    );
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &script);
+    assert_done(&site.run_study());
+    let path = assert_best_is_its_own(&site, "runs/hpsearch.db");
+    assert!(path.ends_with("checkpoints/last"), "{}", path.display());
+    let log = site.log(0, 0);
+    assert!(log.contains("there is no `") && log.contains("nowhere.pt"), "{log}");
 }
