@@ -120,7 +120,7 @@ fn run(case: &Case, trials: u64) {
     let peak = {
         let mut store = SqliteStore::open(&path).expect("a new store");
         let id = store.create_study(runner::now(), &spec).expect("a new study");
-        let study = StoredStudy { id, spec: spec.clone(), extension: Default::default(), created: runner::now() };
+        let study = StoredStudy { id, spec: spec.clone(), extension: Default::default(), created: runner::now(), directory: None };
         let slots = (0..SLOTS).map(|index| Slot { index, device: Device::Cpu }).collect();
         let runner = Runner::start(&mut store, &study, slots, launcher, &path).expect("nobody else runs it");
         let outcome = runner.run().expect("the run ends");

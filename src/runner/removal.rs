@@ -25,7 +25,7 @@ impl Remover {
 
     /// Removes a dropped checkpoint, if it lies strictly inside its trial's directory and holds none of those in `listed`, which
     /// any trial still has. What stays is the user's own, or found by `gc`.
-    pub fn remove<'a>(&mut self, trial: TrialNumber, path: &Path, listed: impl Iterator<Item = &'a Path>) {
+    pub fn remove<'a>(&mut self, trial: TrialNumber, path: &Path, listed: impl IntoIterator<Item = &'a Path>) {
         if !self.ours {
             return;
         }
@@ -39,7 +39,7 @@ impl Remover {
             let kept_real = resolved.entry(kept.to_owned()).or_insert_with(|| real_place(kept).unwrap_or_else(|| kept.to_owned()));
             kept_real.starts_with(&real)
         };
-        if listed.map(is_needed).any(|needed| needed) {
+        if listed.into_iter().any(is_needed) {
             return;
         }
         // Not removed now, it is found as unreferenced later: nothing depends on it.
@@ -155,7 +155,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let files = files(directory.path());
         let own = plant(&files.trial(TRIAL).join("checkpoints/a"));
-        Remover::new(files, false).remove(TRIAL, &own, [].into_iter());
+        Remover::new(files, false).remove(TRIAL, &own, []);
         assert!(own.exists());
     }
 }
