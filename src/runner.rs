@@ -33,6 +33,7 @@ use crate::device::Slot;
 use crate::engine::{Effect, Engine, EngineError, FIRST_WAIT, GRACE, Input, Outcome, end_of_killed_runner};
 use crate::event::{Answer, AttemptEnd, Event, Request, Seq};
 use crate::processes;
+use crate::reporters::wording;
 use crate::reporters::{Happening, Reporter};
 use crate::storage::{Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId};
 use crate::study::{FailureCause, Program};
@@ -65,9 +66,10 @@ pub enum RunnerError {
     Engine(#[from] EngineError),
     /// Checkpoints are not where the store has them, and what should hold them is missing, too.
     #[error(
-        "{count} checkpoints of study `{study}` cannot be reached, the first at `{}`: mount their disk, or put the directory back where it was, \
-         and run again; nothing was changed. If they are gone for good, `hpsearch run` with `--forget-checkpoints` goes on without them, \
+        "{} of study `{study}` cannot be reached, the first at `{}`: mount the disk, or move the directory there, and run again; \
+         nothing was changed. If the files are gone for good, `hpsearch run` with `--forget-checkpoints` continues without them, \
          and trials that need one begin again",
+        wording::count(*count as u64, "checkpoint"),
         path.display()
     )]
     Unreachable {
@@ -201,7 +203,7 @@ impl<'a> Runner<'a> {
         if ours {
             adoption::settle(storage, &lease, study, &files, at)?;
         }
-        let mut remover = Remover::new(files, ours);
+        let mut remover = Remover::new(ownership::own_homes(storage, study, store)?);
         leftovers::clear_drafts(&crate::paths::data_cache(&study.spec, store));
         let view = storage.view(study.id)?;
         adoption::remove_dropped(storage, study.id, &view, &mut remover)?;

@@ -188,6 +188,9 @@ pub fn export_trial(
     let directory = &placed.directory;
     let value = trial.value.map_or_else(String::new, |value| format!(" ({} {})", spec.objective().metric, number(value)));
     console.say(&format!("exported trial {wanted}{value} to {}", shown(directory)));
+    if exported.checkpoint.is_none() {
+        console.say(&format!("trial {wanted} has no checkpoint: the export holds its configuration only, no model"));
+    }
     tell_placed(&placed, console);
     if let Some(small) = &small {
         small.say(console);

@@ -11,7 +11,7 @@ use super::exit::{Exit, Failure};
 use super::trial_json::VERSION;
 use crate::reporters::table::{Align, Column};
 use crate::reporters::wording::{HolderLife, bytes, count, one_line};
-use crate::runner::leftovers::{Kind, Leftover, Others, Stores, leftovers, remove};
+use crate::runner::leftovers::{Homeless, Kind, Leftover, Others, Stores, homeless, leftovers, remove};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,6 +57,10 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     if let Some(file) = &stores.others.unreadable {
         let file = one_line(&shown(file));
         console.say(&format!("`{file}` may be a store and cannot be read: what may belong to its studies is left alone"));
+    }
+    for Homeless { directory, store } in homeless(&stores) {
+        let (directory, store) = (one_line(&shown(&directory)), one_line(&shown(&store)));
+        console.say(&format!("`{directory}` belongs to a store that was at `{store}` and is not there: if it is gone for good, remove it yourself"));
     }
     let found = leftovers(&stores)?;
     let form = OutputForm::from(arguments.json);

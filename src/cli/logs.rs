@@ -12,6 +12,7 @@ use super::exit::{Exit, Failure};
 use super::named_study;
 use super::trial_words;
 use crate::reporters::wording::{count, drives_a_terminal};
+use crate::runner::ownership;
 use crate::storage::sqlite;
 use crate::storage::{StorageReader, StudyId, StudySummary};
 use crate::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
@@ -92,7 +93,9 @@ pub fn logs(arguments: &LogsArguments, console: &mut Console) -> Result<Exit, Fa
     let number = TrialNumber(arguments.trial);
     let trial = reader.trial(study.id, number)?.ok_or_else(|| unknown_trial(&study, number))?;
     let attempt = attempt(arguments.attempt, &trial)?;
-    let path = study.files(&console.store).log(number, attempt);
+    let homes = ownership::homes(&reader, &study.clone().stored(), &console.store)?;
+    let mut places = homes.iter().map(|home| home.log(number, attempt));
+    let path = places.find(|path| path.exists()).unwrap_or_else(|| study.files(&console.store).log(number, attempt));
     let mut log = sqlite::open_file(&path).map_err(|error| {
         let failure = Failure::new(Exit::Usage, format!("trial {number} has no log of attempt {attempt}: `{}`: {error}", shown(&path)));
         failure.help("built-in and commanded trials write one; the files may have been moved or removed")

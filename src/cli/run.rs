@@ -18,15 +18,17 @@ use super::request::post;
 use super::waiting::Waiting;
 use super::winner;
 use super::{DEFAULT_STORE, environment, starter, warm_start};
-use crate::config::{self, ChangeClass};
+use crate::checkpoint::Checkpoint;
+use crate::config::{self, ChangeClass, Moved};
 use crate::device::Slot;
 use crate::engine::{Input, Outcome};
 use crate::event::Request;
 use crate::export::Otherwise;
 use crate::lineage::masked_override;
+use crate::paths::{StudyFiles, component};
 use crate::reporters::wording::{count, extension, number, one_line};
 use crate::reporters::{Reporter, reporter};
-use crate::runner::ownership::{self, Unreachable};
+use crate::runner::ownership::{self, Owner, Unreachable};
 use crate::runner::process::{ProcessLauncher, own_program};
 use crate::runner::signals::{HangUp, SignalWatch};
 use crate::runner::slots::{Machine, remarks, slots, tried};
@@ -118,9 +120,16 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         tell_extension(known, &arguments.set, console);
     }
     if let Some(known) = &known {
-        let rebased = config::moved(&known.spec, &spec, &|path| path.exists());
-        if let Some((moved, _)) = &rebased {
-            console.say(&format!("the project was moved from {} to {}", shown(&moved.from), shown(&moved.to)));
+        let marked = ownership::owner(&StudyFiles::of(&spec, known.directory.as_deref(), &path).directory());
+        // A project that was copied as a whole has its store at the same place in it as its original.
+        let is_copied = |moved: &Moved| match &marked {
+            Owner::Store { path: before, .. } => before.strip_prefix(&moved.from).is_ok_and(|below| path == moved.to.join(below)),
+            _ => false,
+        };
+        let rebased = config::moved(&known.spec, &spec, &|moved| moved.to.exists() && (!moved.from.exists() || is_copied(moved)));
+        if let Some((Moved { from, to }, _)) = &rebased {
+            let how = if from.exists() { "copied" } else { "moved" };
+            console.say(&format!("the project was {how} from {} to {}", from.display(), to.display()));
         }
         let before = StoredStudy { spec: rebased.map_or_else(|| known.spec.clone(), |(_, spec)| spec), ..known.clone() };
         if let Some(exit) = refuse_change(&store, &before, &spec, arguments, &file, console)? {
@@ -152,7 +161,18 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     // Where another process runs the study, that is told, and its trials are not disturbed.
     let places = if store.summary(study.id)?.held.is_none() { working(places, &spec, console)? } else { places };
     let unreachable = if arguments.forget_checkpoints { Unreachable::Forget } else { Unreachable::Refuse };
+    let before = study.directory.clone();
     let study = ownership::claim(&mut store, study, &path, unreachable)?;
+    let own = component(&spec.name);
+    if study.directory != before && study.directory.as_ref() != Some(&own) {
+        let directory = study.files(&path).directory();
+        console.say(&format!("files of trials go to {}: `{own}` beside it belongs to another store", shown(&directory)));
+    }
+    let missing = |checkpoint: &Checkpoint| matches!(checkpoint.path.try_exists(), Ok(false));
+    let gone = store.checkpoints(study.id)?.iter().filter(|(_, checkpoint)| missing(checkpoint)).count();
+    if gone > 0 {
+        console.say(&format!("{} missing, and forgotten: trials that need one begin again", count(gone as u64, "checkpoint")));
+    }
     let protected = vec![path.clone(), std::path::absolute(&file)?];
     let launcher = ProcessLauncher::new(own_program(), Arc::new(spec.clone()), path.clone(), study.files(&path), protected);
     // Orphans of a supervisor that is killed become ours to kill, wherever they fled to.

@@ -210,7 +210,7 @@ fn program(changes: &mut Changes, old: &Program, new: &Program) {
             for name in env.keys().chain(new_env.keys()).collect::<BTreeSet<_>>() {
                 let is_set = |env: &BTreeMap<String, EnvironmentValue>| env.contains_key(name).then(|| "set".to_owned());
                 let path = format!("command.env.{name}");
-                changes.compare(&path, ChangeClass::NeedsFork, is_set(env), is_set(new_env));
+                changes.compare(&path, ChangeClass::Free, is_set(env), is_set(new_env));
                 let value = |env: &BTreeMap<String, EnvironmentValue>| env.get(name).and_then(EnvironmentValue::get).map(str::to_owned);
                 if let (Some(old), Some(new)) = (value(env), value(new_env))
                     && old != new

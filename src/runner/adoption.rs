@@ -252,7 +252,7 @@ mod tests {
         let saved = Event::CheckpointSaved { trial, step: 3, path: again.clone(), bytes: None };
         let events = [drop_of(&dropped), drop_of(&again), saved, drop_of(&elsewhere)];
         storage.append(&lease, Timestamp(2), &events).unwrap();
-        let mut remover = Remover::new(study.files(&directory.path().join("hpsearch.db")), true);
+        let mut remover = Remover::new(vec![study.files(&directory.path().join("hpsearch.db"))]);
         let mut remove = |storage: &mut MemoryStore| remove_dropped(storage, study.id, &storage.view(study.id).unwrap(), &mut remover).unwrap();
         remove(&mut storage);
         assert!(dropped.exists(), "a runner that left has removed what it dropped; nobody else need look");

@@ -25,15 +25,14 @@ fn serve(storage: &mut dyn Storage, lease: &Lease, study: &StoredStudy, store: &
     clear_leftovers(storage, study, store)?;
     // Under the lease nobody changes it any more.
     let summary = storage.summary(study.id)?;
-    let (files, spec) = (summary.files(store), summary.spec);
+    let spec = summary.spec.clone();
     let no_slot_is_used = vec![Slot { index: 0, device: Device::Cpu }];
     let mut engine = Engine::new(spec, storage.view(study.id)?, no_slot_is_used)?;
     let at = super::clock_of(storage, study.id)?.now();
     let effects = engine.serve_at_rest(at, requests);
     let events: Vec<Event> = effects.iter().filter_map(Effect::event).cloned().collect();
     storage.append(lease, at, &events)?;
-    let ours = ownership::is_ours(storage, &files, store)?;
-    let mut remover = Remover::new(files, ours);
+    let mut remover = Remover::new(ownership::own_homes(storage, &summary.stored(), store)?);
     for effect in &effects {
         if let Effect::Remove { trial, path } = effect {
             remover.remove(*trial, path, listed_in(engine.view()));

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::disk::{entries, size};
-use super::ownership::{Owner, is_gone, is_ours, owner};
+use super::ownership::{Owner, homes, is_gone, own_homes, owner};
 use crate::event::{Event, Seq};
-use crate::paths::{StudyFiles, component, files_directory};
+use crate::paths::{StudyFiles, component};
 use crate::processes;
 use crate::storage::sqlite::{is_open_here, studies_at};
 use crate::storage::{HeldLease, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
@@ -125,7 +125,10 @@ pub struct Stores<'a> {
 /// Those of the store.
 pub fn leftovers(stores: &Stores<'_>) -> Result<Vec<Leftover>, StorageError> {
     let studies = stores.reader.studies()?;
-    let roots: BTreeSet<PathBuf> = studies.iter().map(|study| files_directory(&study.spec, stores.path)).chain([default_root(stores.path)]).collect();
+    let mut roots = BTreeSet::from([default_root(stores.path)]);
+    for study in studies {
+        roots.extend(homes(stores.reader, &study.stored(), stores.path)?.iter().map(|home| home.root().to_owned()));
+    }
     // First the files, then the store: what is new was in the store before it was on the disk.
     let seen: Vec<(PathBuf, Vec<Seen>)> = roots.into_iter().map(|root| (root.clone(), look(&root))).collect();
     let known = Known::read(stores)?;
@@ -138,6 +141,31 @@ pub fn leftovers(stores: &Stores<'_>) -> Result<Vec<Leftover>, StorageError> {
     leftovers.sort_by(|one, other| one.path.cmp(&other.path));
     leftovers.dedup_by(|one, other| one.path == other.path);
     Ok(leftovers)
+}
+
+/// The files of a study whose store is not where it was when it was last run: moved, renamed or deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Homeless {
+    /// The directory.
+    pub directory: PathBuf,
+    /// Where its store was.
+    pub store: PathBuf,
+}
+
+/// Directories beside the store that carry the mark of another one which is gone. They are nobody's to remove but their
+/// user's: a store that was moved may come back for them.
+pub fn homeless(stores: &Stores<'_>) -> Vec<Homeless> {
+    let of = |directory: PathBuf| match owner(&directory) {
+        Owner::Store { id, path }
+            if !stores.others.ids.contains(&id) && Some(&id) != stores.reader.identity().ok().flatten().as_ref() && is_gone(&path, &id) =>
+        {
+            Some(Homeless { directory, store: path })
+        }
+        _ => None,
+    };
+    let mut found: Vec<Homeless> = entries(&default_root(stores.path)).filter_map(of).collect();
+    found.sort_by(|one, other| one.directory.cmp(&other.directory));
+    found
 }
 
 /// Removes some of them, each after another look: what changed since it was found stays. Those that are gone then.
@@ -309,7 +337,8 @@ struct Known {
 
 struct StudyContent {
     name: String,
-    files: StudyFiles,
+    /// Where its files lie that are this store's.
+    homes: Vec<StudyFiles>,
     is_held: bool,
     is_command: bool,
     states: BTreeMap<TrialNumber, TrialState>,
@@ -333,10 +362,7 @@ impl Known {
     fn judge(&self, stores: &Stores<'_>, root: &Path, seen: Seen) -> Result<Option<Leftover>, StorageError> {
         let Seen { path, place } = seen;
         // A study of ours in this directory of files, whose files are marked as this store's.
-        let of = |study: &str| {
-            let content = self.studies.get(study).filter(|content| content.files.root() == root);
-            content.filter(|content| is_ours(stores.reader, &content.files, stores.path).unwrap_or(false))
-        };
+        let of = |study: &str| self.studies.get(study).filter(|content| content.homes.iter().any(|home| home.root() == root));
         let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).ok();
         let is_young = modified.is_some_and(|at| at.elapsed().unwrap_or_default() < YOUNG);
         if is_young && self.studies.values().any(|content| content.is_held) {
@@ -385,15 +411,15 @@ impl Known {
         Ok(Some(Leftover { bytes: size(&path), kind, study, modified, path }))
     }
 
-    /// Whether a directory of no study of ours belongs to nobody: its store is gone, and no other one beside has it or may.
+    /// Whether a directory of no study of ours belongs to nobody: it is ours, or has no mark and no other store beside has it or
+    /// may. One that another store marked is that store's, wherever it is now.
     fn is_abandoned(&self, stores: &Stores<'_>, directory: &Path, name: &str) -> bool {
         let others = &stores.others;
         match owner(directory) {
             _ if others.unreadable.is_some() => false,
-            Owner::Unreadable => false,
             Owner::Nobody => !others.directories.contains(name),
-            Owner::Store { id, .. } if Some(&id) == self.id.as_ref() => true,
-            Owner::Store { id, path } => !others.ids.contains(&id) && is_gone(&path, &id),
+            Owner::Store { id, .. } => Some(&id) == self.id.as_ref(),
+            Owner::Unreadable => false,
         }
     }
 }
@@ -404,7 +430,7 @@ impl StudyContent {
         let outcomes = stores.reader.outcomes(summary.id, OutcomeCursor::default())?.0;
         Ok(StudyContent {
             name: summary.spec.name.clone(),
-            files: summary.files(stores.path),
+            homes: own_homes(stores.reader, &summary.clone().stored(), stores.path)?,
             is_held: summary.held.as_ref().is_some_and(stores.is_alive),
             is_command,
             states: outcomes.into_iter().map(|outcome| (outcome.number, outcome.state)).collect(),

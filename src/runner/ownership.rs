@@ -9,13 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::RunnerError;
 use super::disk::entries;
-use crate::checkpoint::Checkpoint;
 use crate::paths::{StudyFiles, component};
 use crate::query::Filter;
 use crate::storage::sqlite::{StoreAt, store_at};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::Program;
-use crate::trial::TrialNumber;
 
 /// The file in a study's directory that says whose it is.
 pub const MARK: &str = ".hpsearch-store";
@@ -79,6 +77,35 @@ pub fn is_ours(storage: &dyn StorageReader, files: &StudyFiles, store: &Path) ->
         Owner::Store { id, path } => id == mine && !is_another(&path, store, &mine),
         Owner::Nobody | Owner::Unreadable => false,
     })
+}
+
+/// Where the files of a study's trials lie: now, and before `[checkpoints] dir` was changed, the latest first.
+///
+/// # Errors
+/// Those of the store.
+pub fn homes(storage: &dyn StorageReader, study: &StoredStudy, store: &Path) -> Result<Vec<StudyFiles>, StorageError> {
+    let mut homes = vec![study.files(store)];
+    for (_, spec) in storage.revisions(study.id)?.iter().rev() {
+        let home = StudyFiles::of(spec, study.directory.as_deref(), store);
+        if !homes.contains(&home) {
+            homes.push(home);
+        }
+    }
+    Ok(homes)
+}
+
+/// Those of them from which this store may remove something.
+///
+/// # Errors
+/// Those of the store.
+pub fn own_homes(storage: &dyn StorageReader, study: &StoredStudy, store: &Path) -> Result<Vec<StudyFiles>, StorageError> {
+    let mut own = Vec::new();
+    for home in homes(storage, study, store)? {
+        if is_ours(storage, &home, store)? {
+            own.push(home);
+        }
+    }
+    Ok(own)
 }
 
 /// Takes a directory for the files of a study before it is run, and says in the store which. The one that it has, if that is
@@ -201,21 +228,27 @@ fn is_another(path: &Path, store: &Path, id: &str) -> bool {
     }
 }
 
-/// An error, if checkpoints are not where the store has them, and not because they were removed there: the directory that
-/// holds them is missing, too, and it is not the study's own.
+/// An error, if all checkpoints are missing, and not because they were removed: the directories that held them are missing,
+/// too. Those in the study's own directory and those elsewhere are looked at apart: they may lie on different disks.
 fn refuse_unreachable(storage: &dyn Storage, study: &StoredStudy, store: &Path, id: &str) -> Result<(), RunnerError> {
     let own = study.files(store).directory();
     let is_marked = matches!(owner(&own), Owner::Store { id: marked, .. } if marked == id);
-    let is_unreachable = |checkpoint: &Checkpoint| {
-        let path = &checkpoint.path;
-        matches!(path.try_exists(), Ok(false)) && !(is_marked && path.starts_with(&own)) && path.parent().is_none_or(|parent| !parent.exists())
-    };
-    let lost: Vec<(TrialNumber, Checkpoint)> =
-        storage.checkpoints(study.id)?.into_iter().filter(|(_, checkpoint)| is_unreachable(checkpoint)).collect();
+    let (inside, outside): (Vec<PathBuf>, Vec<PathBuf>) =
+        storage.checkpoints(study.id)?.into_iter().map(|(_, checkpoint)| checkpoint.path).partition(|path| path.starts_with(&own));
+    let ours = if is_marked { Vec::new() } else { inside };
+    let lost = [unreachable_of(&ours), unreachable_of(&outside)].concat();
     match lost.first() {
         None => Ok(()),
-        Some((_, first)) => Err(RunnerError::Unreachable { study: study.spec.name.clone(), count: lost.len(), path: first.path.clone() }),
+        Some(first) => Err(RunnerError::Unreachable { study: study.spec.name.clone(), count: lost.len(), path: first.clone() }),
     }
+}
+
+/// Those whose directory is missing, too, if all are missing: where one is there, so is the disk, and the others were removed.
+fn unreachable_of(paths: &[PathBuf]) -> Vec<PathBuf> {
+    if !paths.iter().all(|path| matches!(path.try_exists(), Ok(false))) {
+        return Vec::new();
+    }
+    paths.iter().filter(|path| path.parent().is_none_or(|parent| !parent.exists())).cloned().collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use super::disk;
@@ -12,7 +12,8 @@ use crate::paths::StudyFiles;
 use crate::trial::TrialNumber;
 use crate::wire::CHECKPOINTS;
 
-/// A checkpoint that cannot be looked at within this time (a dead network mount) is not.
+/// A checkpoint that cannot be looked at within this time (a dead network mount) is not taken; one that cannot be measured
+/// within it does not count.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Takes in the checkpoints of one study's trials.
@@ -21,6 +22,8 @@ pub(super) struct Registrar {
     files: StudyFiles,
     /// Besides the directory of files: what no checkpoint may hold.
     protected: Vec<PathBuf>,
+    patience: Duration,
+    measure: fn(&Path) -> u64,
 }
 
 /// A checkpoint that is taken.
@@ -28,13 +31,14 @@ pub(super) struct Registrar {
 pub(super) struct Registered {
     /// Where it is.
     pub path: PathBuf,
-    /// What it takes on the disk; `None`: it lies outside its trial's directory, is never removed, and does not count.
+    /// What it takes on the disk. `None`: it was not measured in time, or it lies outside its trial's directory, and is never
+    /// removed; it does not count towards `max_disk`.
     pub bytes: Option<u64>,
 }
 
 impl Registrar {
     pub(super) fn new(files: StudyFiles, protected: Vec<PathBuf>) -> Self {
-        Registrar { files, protected }
+        Registrar { files, protected, patience: PATIENCE, measure: disk::size }
     }
 
     /// Takes a checkpoint, or says why not: a whole path, or one relative to the trial's directory of checkpoints, where it is
@@ -46,25 +50,34 @@ impl Registrar {
         let whole = cwd.join(path);
         // Of a whole path both are that path.
         let places = [self.files.trial(trial).join(CHECKPOINTS).join(path), whole.clone()];
-        let (files, protected) = (self.files.clone(), self.protected.clone());
-        let (tx, rx) = channel();
+        let (files, protected, measure) = (self.files.clone(), self.protected.clone(), self.measure);
+        let (found_tx, found_rx) = channel();
+        let (bytes_tx, bytes_rx) = channel();
         // On a thread of its own: what hangs there hangs for ever.
         let spawned = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
-            let _nobody_waits_any_more = tx.send(look(&files, &protected, trial, &places));
+            let found = look(&files, &protected, trial, &places);
+            let inside = found.as_ref().ok().filter(|found| found.is_inside).map(|found| found.path.clone());
+            let _nobody_waits_any_more = found_tx.send(found);
+            let _nobody_waits_any_more = bytes_tx.send(inside.map(|path| measure(&path)));
         });
-        if spawned.is_err() {
-            return Ok(Registered { path: whole, bytes: None });
+        if let Err(error) = spawned {
+            return Err(format!("`{}` could not be looked at: {error}", whole.display()));
         }
-        match rx.recv_timeout(PATIENCE) {
-            Ok(found) => found,
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                Err(format!("`{}` could not be looked at within {} s", whole.display(), PATIENCE.as_secs()))
-            }
-        }
+        let late = |_| format!("`{}` could not be looked at within {} s", whole.display(), self.patience.as_secs());
+        let Found { path, .. } = found_rx.recv_timeout(self.patience).map_err(late)??;
+        let bytes = bytes_rx.recv_timeout(self.patience).ok().flatten().filter(|bytes| *bytes > 0);
+        Ok(Registered { path, bytes })
     }
 }
 
-fn look(files: &StudyFiles, protected: &[PathBuf], trial: TrialNumber, places: &[PathBuf; 2]) -> Result<Registered, String> {
+/// A checkpoint that may be taken.
+struct Found {
+    path: PathBuf,
+    /// Whether it lies in its trial's directory.
+    is_inside: bool,
+}
+
+fn look(files: &StudyFiles, protected: &[PathBuf], trial: TrialNumber, places: &[PathBuf; 2]) -> Result<Found, String> {
     let is_there = |path: &&PathBuf| fs::symlink_metadata(path).is_ok();
     let Some(path) = places.iter().find(is_there) else {
         let [own, whole] = places.each_ref().map(|place| place.display());
@@ -76,8 +89,7 @@ fn look(files: &StudyFiles, protected: &[PathBuf], trial: TrialNumber, places: &
         let canonical = fs::canonicalize(&own).ok();
         // Said by another way than ours (a link, `..`), it is kept by ours.
         let path = canonical.and_then(|own_real| Some(own.join(real.strip_prefix(own_real).ok()?))).unwrap_or_else(|| path.to_owned());
-        let bytes = Some(disk::size(&path)).filter(|bytes| *bytes > 0);
-        return Ok(Registered { path, bytes });
+        return Ok(Found { path, is_inside: true });
     }
     if let Ok(real) = fs::canonicalize(path) {
         let refused = |why: &str| Err(format!("`{}` {why}, and a checkpoint is a file or a directory of its own", path.display()));
@@ -88,16 +100,12 @@ fn look(files: &StudyFiles, protected: &[PathBuf], trial: TrialNumber, places: &
             return refused("is where a file system is mounted");
         }
         let directory = files.directory();
-        let held = protected
-            .iter()
-            .map(PathBuf::as_path)
-            .chain([files.root(), &directory])
-            .find(|held| fs::canonicalize(held).is_ok_and(|held| held.starts_with(&real)));
-        if let Some(held) = held {
+        let mut protected = protected.iter().map(PathBuf::as_path).chain([files.root(), &directory]);
+        if let Some(held) = protected.find(|held| fs::canonicalize(held).is_ok_and(|held| held.starts_with(&real))) {
             return refused(&format!("holds `{}`", held.display()));
         }
     }
-    Ok(Registered { path: path.to_owned(), bytes: None })
+    Ok(Found { path: path.to_owned(), is_inside: false })
 }
 
 fn is_mount_point(path: &Path) -> bool {
@@ -148,13 +156,26 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_too_long_to_measure_is_taken_and_does_not_count() {
+        let (directory, files, registrar) = site();
+        fn slow(_: &Path) -> u64 {
+            std::thread::sleep(Duration::from_secs(60));
+            7
+        }
+        let registrar = Registrar { patience: Duration::from_millis(50), measure: slow, ..registrar };
+        let own = files.trial(TRIAL).join("checkpoints/a");
+        fs::write(&own, "weights").unwrap();
+        assert_eq!(registrar.register(TRIAL, directory.path(), &own), Ok(Registered { path: own, bytes: None }));
+    }
+
+    #[test]
     fn what_holds_more_than_a_checkpoint_is_refused() {
         let (directory, files, registrar) = site();
         let why = |path: &Path| registrar.register(TRIAL, directory.path(), path).unwrap_err();
         assert!(why(Path::new("/")).contains("root"), "{}", why(Path::new("/")));
         assert!(why(Path::new("/proc")).contains("mounted"));
         assert!(why(Path::new("")).contains("empty"));
-        for path in [directory.path(), Path::new("."), Path::new("runs"), files.root(), Path::new("runs/hpsearch.db")] {
+        for path in [directory.path(), Path::new("runs"), files.root(), Path::new("runs/hpsearch.db")] {
             assert!(why(path).contains("holds"), "{}", why(path));
         }
     }

@@ -10,27 +10,24 @@ use crate::trial::TrialNumber;
 /// Removes dropped checkpoints of one study.
 #[derive(Debug)]
 pub struct Remover {
-    files: StudyFiles,
-    /// Whether the files are this store's; else nothing is removed.
-    ours: bool,
+    /// Where they may lie.
+    homes: Vec<StudyFiles>,
     /// Checkpoints that are listed, with links resolved.
     resolved: HashMap<PathBuf, PathBuf>,
 }
 
 impl Remover {
-    /// For the files of a study; `ours`: whether they are this store's, see [`super::ownership::is_ours`].
-    pub fn new(files: StudyFiles, ours: bool) -> Self {
-        Remover { files, ours, resolved: HashMap::new() }
+    /// For a study whose files lie in these directories, all of them this store's, see [`super::ownership::own_homes`].
+    pub fn new(homes: Vec<StudyFiles>) -> Self {
+        Remover { homes, resolved: HashMap::new() }
     }
 
     /// Removes a dropped checkpoint, if it lies strictly inside its trial's directory and holds none of those in `listed`, which
     /// any trial still has. What stays is the user's own, or found by `gc`.
     pub fn remove<'a>(&mut self, trial: TrialNumber, path: &Path, listed: impl IntoIterator<Item = &'a Path>) {
-        if !self.ours {
-            return;
-        }
-        let Some(real) = inside(&self.files, trial, path) else { return };
-        let (resolved, root) = (&mut self.resolved, self.files.root());
+        let home = self.homes.iter().find_map(|files| Some((files, inside(files, trial, path)?)));
+        let Some((files, real)) = home else { return };
+        let (resolved, root) = (&mut self.resolved, files.root());
         let is_needed = |kept: &Path| {
             // What was registered elsewhere may lie on a disk that does not answer.
             if !kept.starts_with(root) {
@@ -95,7 +92,7 @@ mod tests {
     }
 
     fn remove(files: &StudyFiles, path: &Path, listed: &[&Path]) {
-        Remover::new(files.clone(), true).remove(TRIAL, path, listed.iter().copied());
+        Remover::new(vec![files.clone()]).remove(TRIAL, path, listed.iter().copied());
     }
 
     #[test]
@@ -155,7 +152,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let files = files(directory.path());
         let own = plant(&files.trial(TRIAL).join("checkpoints/a"));
-        Remover::new(files, false).remove(TRIAL, &own, []);
+        Remover::new(Vec::new()).remove(TRIAL, &own, []);
         assert!(own.exists());
     }
 }

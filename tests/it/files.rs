@@ -135,9 +135,10 @@ fn a_new_store_beside_old_files_gives_no_trial_another_ones_directory() {
     assert_eq!((site.read("found-0"), site.read("found-1")), (String::new(), String::new()));
     assert_eq!(site.read("runs/files/s/trial-0/checkpoints/one"), old);
     assert_best_is_its_own(&site, "runs/hpsearch.db");
-    // Now nobody has the old ones: they may go, if their user says so.
-    let listed = site.run(&["gc", "--dry-run"]);
-    assert!(listed.out.contains("unknown study") && listed.out.contains("1 leftover,"), "{}", listed.out);
+    // Nobody has the old ones now, unless their store was moved: that is said.
+    let listed = site.run(&["gc", "--yes"]);
+    assert!(listed.out.contains("nothing to remove") && listed.err.contains("`runs/files/s` belongs to a store that was at"), "{}", listed.err);
+    assert_eq!(site.read("runs/files/s/trial-0/checkpoints/one"), old);
 }
 
 #[test]
@@ -300,4 +301,42 @@ fn a_relative_checkpoint_is_found_in_the_trials_own_directory_and_a_missing_one_
     assert!(path.ends_with("checkpoints/last"), "{}", path.display());
     let log = site.log(0, 0);
     assert!(log.contains("there is no `") && log.contains("nowhere.pt"), "{log}");
+}
+
+#[test]
+fn a_changed_directory_of_files_leaves_nothing_behind_and_forgets_nothing() {
+    let site =
+        Site::new(&study("trials = 3", &format!("{ONE_SLOT}[checkpoints]\nkeep = \"best-1\"\ndir = \"one\"\n")), &format!("echo printed\n{SAVES}{REPORT_X}"));
+    assert_done(&site.run_study());
+    let first = assert_best_is_its_own(&site, "runs/hpsearch.db");
+    site.write("study.toml", &site.read("study.toml").replace("dir = \"one\"", "dir = \"two\"").replace("trials = 3", "trials = 12"));
+    assert_done(&site.run_study());
+    assert_best_is_its_own(&site, "runs/hpsearch.db");
+    assert!(!first.exists(), "a better one was found, and the first is not needed any more");
+    assert!(site.log(0, 0).contains("printed"), "logs are found where they were written");
+    assert!(site.log(11, 0).contains("printed"));
+    assert!(site.run(&["gc", "--yes"]).out.contains("nothing to remove"));
+    assert_done(&site.run(&["verify", "s"]));
+}
+
+#[test]
+fn a_copied_project_goes_on_beside_its_original() {
+    for rest in ["", "[checkpoints]\ndir = \"disk\"\n"] {
+        let site = killed_project(rest);
+        let copied = site.start_with(Path::new("cp"), &["-r", "project", "copy"], &[]).end();
+        assert_done(&copied);
+        let run = |project: &str| {
+            let (store, file) = (format!("{project}/runs/hpsearch.db"), format!("{project}/study.toml"));
+            site.run(&["--store", &store, "run", &file, "--plain"])
+        };
+        let ended = run("copy");
+        assert_done(&ended);
+        assert!(ended.err.contains("the project was copied from"), "{}", ended.err);
+        assert!(!site.read("copy/resumed").is_empty(), "it goes on from the copied checkpoint");
+        let best = assert_best_is_its_own(&site, "copy/runs/hpsearch.db");
+        assert!(best.starts_with(site.path("copy")), "{}", best.display());
+        assert_done(&run("project"));
+        assert!(!site.read("project/resumed").is_empty());
+        assert!(assert_best_is_its_own(&site, "project/runs/hpsearch.db").starts_with(site.path("project")));
+    }
 }
