@@ -12,6 +12,7 @@ use super::trial_json::VERSION;
 use crate::reporters::table::{Align, Column};
 use crate::reporters::wording::{HolderLife, bytes, count, one_line};
 use crate::runner::leftovers::{Homeless, Kind, Leftover, Others, Stores, homeless, leftovers, remove};
+use crate::storage::StorageReader as _;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,6 +58,9 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     if let Some(file) = &stores.others.unreadable {
         let file = one_line(&shown(file));
         console.say(&format!("`{file}` may be a store and cannot be read: what may belong to its studies is left alone"));
+    }
+    if reader.identity()?.is_some_and(|id| stores.others.ids.contains(&id)) {
+        console.say("a copy of this store lies beside it: files that only one of the two knows are left alone");
     }
     for Homeless { directory, store } in homeless(&stores) {
         let (directory, store) = (one_line(&shown(&directory)), one_line(&shown(&store)));

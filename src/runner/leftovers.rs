@@ -335,6 +335,7 @@ struct Known {
     id: Option<String>,
 }
 
+#[derive(Clone)]
 struct StudyContent {
     name: String,
     /// Where its files lie that are this store's.
@@ -354,7 +355,11 @@ impl Known {
             known.trains |= matches!(summary.spec.program, Program::Trainer { .. });
             known.components.insert(component(&summary.spec.name));
             known.registered.extend(stores.reader.checkpoints(summary.id)?.into_iter().map(|(_, checkpoint)| real(&checkpoint.path)));
-            known.studies.insert(summary.files(stores.path).name().to_owned(), StudyContent::read(stores, &summary)?);
+            let content = StudyContent::read(stores, &summary)?;
+            let names = content.homes.iter().map(|home| home.name().to_owned()).chain([summary.files(stores.path).name().to_owned()]);
+            for name in names.collect::<BTreeSet<_>>() {
+                known.studies.insert(name, content.clone());
+            }
         }
         Ok(known)
     }
@@ -362,7 +367,12 @@ impl Known {
     fn judge(&self, stores: &Stores<'_>, root: &Path, seen: Seen) -> Result<Option<Leftover>, StorageError> {
         let Seen { path, place } = seen;
         // A study of ours in this directory of files, whose files are marked as this store's.
-        let of = |study: &str| self.studies.get(study).filter(|content| content.homes.iter().any(|home| home.root() == root));
+        // Another store of the same id lies beside, a copy or a backup: what this one does not know, that one may.
+        let has_twin = self.id.as_ref().is_some_and(|id| stores.others.ids.contains(id));
+        let of = |study: &str| {
+            let content = self.studies.get(study).filter(|_| !has_twin);
+            content.filter(|content| content.homes.iter().any(|home| home.root() == root && home.name() == study))
+        };
         let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).ok();
         let is_young = modified.is_some_and(|at| at.elapsed().unwrap_or_default() < YOUNG);
         if is_young && self.studies.values().any(|content| content.is_held) {
@@ -418,7 +428,7 @@ impl Known {
         match owner(directory) {
             _ if others.unreadable.is_some() => false,
             Owner::Nobody => !others.directories.contains(name),
-            Owner::Store { id, .. } => Some(&id) == self.id.as_ref(),
+            Owner::Store { id, .. } => Some(&id) == self.id.as_ref() && !others.ids.contains(&id),
             Owner::Unreadable => false,
         }
     }

@@ -10,10 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::RunnerError;
 use super::disk::entries;
 use crate::paths::{StudyFiles, component};
-use crate::query::Filter;
+use crate::query::{Filter, SortKey, TrialQuery};
 use crate::storage::sqlite::{StoreAt, store_at};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::Program;
+use crate::trial::{TrialNumber, TrialState};
 
 /// The file in a study's directory that says whose it is.
 pub const MARK: &str = ".hpsearch-store";
@@ -79,16 +80,21 @@ pub fn is_ours(storage: &dyn StorageReader, files: &StudyFiles, store: &Path) ->
     })
 }
 
-/// Where the files of a study's trials lie: now, and before `[checkpoints] dir` was changed, the latest first.
+/// Where the files of a study's trials lie: now, and before `[checkpoints] dir` was changed or another directory was taken, the
+/// latest first.
 ///
 /// # Errors
 /// Those of the store.
 pub fn homes(storage: &dyn StorageReader, study: &StoredStudy, store: &Path) -> Result<Vec<StudyFiles>, StorageError> {
     let mut homes = vec![study.files(store)];
-    for (_, spec) in storage.revisions(study.id)?.iter().rev() {
-        let home = StudyFiles::of(spec, study.directory.as_deref(), store);
-        if !homes.contains(&home) {
-            homes.push(home);
+    let names = storage.directories(study.id)?;
+    let revisions = storage.revisions(study.id)?;
+    for name in &names {
+        for (_, spec) in revisions.iter().rev() {
+            let home = StudyFiles::of(spec, Some(name), store);
+            if !homes.contains(&home) {
+                homes.push(home);
+            }
         }
     }
     Ok(homes)
@@ -122,7 +128,10 @@ pub fn claim(storage: &mut dyn Storage, study: StoredStudy, store: &Path, unreac
         refuse_unreachable(storage, &study, store, &id)?;
     }
     let id = match owner(&study.files(store).directory()) {
-        Owner::Store { id: marked, path } if marked == id && is_another(&path, store, &id) => storage.renew_identity()?.unwrap_or(id),
+        // A copy of a store, and one from before these files: a backup that was put back. What lies there may be another's.
+        Owner::Store { id: marked, path } if marked == id && (is_another(&path, store, &id) || is_older(storage, &study, store)?) => {
+            storage.renew_identity()?.unwrap_or(id)
+        }
         _ => id,
     };
     let known = storage.count(study.id, &Filter::all())?;
@@ -141,6 +150,36 @@ pub fn claim(storage: &mut dyn Storage, study: StoredStudy, store: &Path, unreac
     }
     let directory = study.files(store).directory();
     Err(refused(&directory, io::Error::other("every name beside it is taken by other stores")))
+}
+
+/// Whether a study's own directory has files of trials or attempts that the store has not heard of: it is older than they are.
+fn is_older(storage: &dyn Storage, study: &StoredStudy, store: &Path) -> Result<bool, StorageError> {
+    let files = study.files(store);
+    // First the files, then the store: a runner writes down what it begins before it makes a directory.
+    let highest = trials_in(&files.directory()).max();
+    if highest.is_some_and(|highest| !matches!(storage.trial(study.id, TrialNumber(highest)), Ok(Some(_)))) {
+        return Ok(true);
+    }
+    for state in [TrialState::Running, TrialState::Queued, TrialState::Paused] {
+        let of_state = Filter::parse(&format!("state:{}", state.as_str()), &study.spec).unwrap_or_else(|_| Filter::all());
+        for number in storage.numbers(study.id, &TrialQuery::all(SortKey::Number).filtered(of_state))? {
+            let is_log = |entry: &PathBuf| {
+                let attempt = entry.file_name()?.to_str()?.strip_prefix("attempt-")?.strip_suffix(".log")?;
+                attempt.parse::<u32>().ok()
+            };
+            let newest = entries(&files.trial(number)).filter_map(|entry| is_log(&entry)).max();
+            let attempts = storage.trial(study.id, number)?.map_or(0, |trial| trial.attempts);
+            if newest.is_some_and(|newest| newest >= attempts) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// The numbers of the trials that have a directory there.
+fn trials_in(directory: &Path) -> impl Iterator<Item = u64> {
+    entries(directory).filter_map(|entry| entry.file_name()?.to_str()?.strip_prefix("trial-")?.parse().ok())
 }
 
 fn refused(directory: &Path, source: io::Error) -> RunnerError {
@@ -186,7 +225,8 @@ fn take(directory: &Path, id: &str, store: &Path, known: u64, is_first: bool) ->
 /// Whether the store of that id, last run at `path`, is not there any more.
 pub(super) fn is_gone(path: &Path, id: &str) -> bool {
     match store_at(path) {
-        StoreAt::Nothing => true,
+        // A file that lies there and is no store may be what is left of one.
+        StoreAt::Nothing => fs::metadata(path).map_or(true, |file| !file.is_file() || file.len() == 0),
         StoreAt::Store(found) => found != id,
         StoreAt::Unreadable => false,
     }
@@ -199,7 +239,7 @@ fn holds_nothing(directory: &Path) -> bool {
 
 /// Whether all trials that have files there are among the first `known`.
 fn holds_trials_below(directory: &Path, known: u64) -> bool {
-    entries(directory).filter_map(|entry| entry.file_name()?.to_str()?.strip_prefix("trial-")?.parse().ok()).all(|number: u64| number < known)
+    trials_in(directory).all(|number| number < known)
 }
 
 fn write_mark(mut file: File, id: &str, store: &Path) -> io::Result<()> {

@@ -412,6 +412,10 @@ fn configure(connection: &Connection) -> Result<(), Fault> {
 }
 
 impl StorageReader for SqliteReader {
+    fn directories(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
+        self.read("reading where files lie", |connection| read::directories(connection, study))
+    }
+
     fn identity(&self) -> Result<Option<String>, StorageError> {
         self.read("reading its name", |connection| Ok(Some(connection.query_row("SELECT id FROM store", [], |row| row.get(0))?)))
     }
@@ -555,6 +559,10 @@ impl StorageReader for SqliteReader {
 }
 
 impl StorageReader for SqliteStore {
+    fn directories(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
+        self.reader.directories(study)
+    }
+
     fn identity(&self) -> Result<Option<String>, StorageError> {
         self.reader.identity()
     }

@@ -305,8 +305,10 @@ fn a_relative_checkpoint_is_found_in_the_trials_own_directory_and_a_missing_one_
 
 #[test]
 fn a_changed_directory_of_files_leaves_nothing_behind_and_forgets_nothing() {
-    let site =
-        Site::new(&study("trials = 3", &format!("{ONE_SLOT}[checkpoints]\nkeep = \"best-1\"\ndir = \"one\"\n")), &format!("echo printed\n{SAVES}{REPORT_X}"));
+    let site = Site::new(
+        &study("trials = 3", &format!("{ONE_SLOT}[checkpoints]\nkeep = \"best-1\"\ndir = \"one\"\n")),
+        &format!("echo printed\n{SAVES}{REPORT_X}"),
+    );
     assert_done(&site.run_study());
     let first = assert_best_is_its_own(&site, "runs/hpsearch.db");
     site.write("study.toml", &site.read("study.toml").replace("dir = \"one\"", "dir = \"two\"").replace("trials = 3", "trials = 12"));
@@ -338,5 +340,55 @@ fn a_copied_project_goes_on_beside_its_original() {
         assert_done(&run("project"));
         assert!(!site.read("project/resumed").is_empty());
         assert!(assert_best_is_its_own(&site, "project/runs/hpsearch.db").starts_with(site.path("project")));
+    }
+}
+
+#[test]
+fn a_backup_that_was_put_back_leaves_the_files_of_the_newer_store_alone() {
+    let site = Site::new(
+        &study("trials = 3", &format!("{ONE_SLOT}{KEEPS_ONE}")),
+        &format!("ls $HPSEARCH_CHECKPOINT_DIR > found-$HPSEARCH_TRIAL\necho printed $1\n{SAVES}{REPORT_X}"),
+    );
+    assert_done(&site.run_study());
+    fs::copy(site.path("runs/hpsearch.db"), site.path("backup")).unwrap();
+    site.write("study.toml", &site.read("study.toml").replace("trials = 3", "trials = 12"));
+    assert_done(&site.run_study());
+    let newer = assert_best_is_its_own(&site, "runs/hpsearch.db");
+    let of_the_newer = site.run(&["logs", "s", "5"]).out;
+    fs::rename(site.path("runs/hpsearch.db"), site.path("runs/newer.db")).unwrap();
+    fs::copy(site.path("backup"), site.path("runs/hpsearch.db")).unwrap();
+    // What only the newer one knows is not the older one's to remove.
+    let gc = site.run(&["gc", "--yes"]);
+    assert!(gc.out.contains("nothing to remove") && gc.err.contains("a copy of this store lies beside it"), "{}{}", gc.out, gc.err);
+    let edited = site.read("study.toml").replace("type = \"random\"\n[command]", "type = \"qmc\"\n[command]");
+    site.write("study.toml", &edited);
+    assert_done(&site.run(&["run", "study.toml", "--plain", "--accept"]));
+    assert_eq!(site.read("found-5"), "", "no trial begins in another one's directory");
+    assert_best_is_its_own(&site, "runs/hpsearch.db");
+    assert!(site.log(0, 0).contains("printed"), "logs from before the backup are found");
+    assert_eq!(assert_best_is_its_own(&site, "runs/newer.db"), newer);
+    assert_eq!(site.run(&["--store", "runs/newer.db", "logs", "s", "5"]).out, of_the_newer);
+    for store in ["runs/hpsearch.db", "runs/newer.db"] {
+        assert!(site.run(&["--store", store, "gc", "--yes"]).out.contains("nothing to remove"));
+        assert_best_is_its_own(&site, store);
+    }
+}
+
+#[test]
+fn gc_leaves_the_files_of_a_store_that_is_damaged_or_was_packed() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &format!("{SAVES}{REPORT_X}"));
+    assert_done(&run_in(&site, "runs/a.db"));
+    site.write("study.toml", &site.read("study.toml").replace("name = \"s\"", "name = \"t\""));
+    assert_done(&run_in(&site, "runs/b.db"));
+    let of_a = site.path("runs/files/s/trial-0/checkpoints/one");
+    let mut header = fs::read(site.path("runs/a.db")).unwrap();
+    header[..100].fill(0);
+    fs::write(site.path("runs/a.db"), header).unwrap();
+    for step in ["damaged", "packed"] {
+        if step == "packed" {
+            fs::rename(site.path("runs/a.db"), site.path("runs/a.db.gz")).unwrap();
+        }
+        let gc = site.run(&["--store", "runs/b.db", "gc", "--yes"]);
+        assert!(gc.out.contains("nothing to remove") && of_a.exists(), "{step}: {}", gc.out);
     }
 }

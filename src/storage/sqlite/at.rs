@@ -7,6 +7,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::fault::Fault;
 use super::migrate::APPLICATION_ID;
+use super::read::json;
 use crate::paths::component;
 use crate::storage::{BUSY_TIMEOUT, StorageError};
 
@@ -70,7 +71,15 @@ pub fn studies_at(path: &Path) -> Result<Option<(String, Vec<String>)>, StorageE
         Ok(rows.collect::<Result<Vec<_>, rusqlite::Error>>()?)
     };
     let named = read().map_err(|fault: Fault| fault.at(path, "reading its studies"))?;
-    Ok(Some((id, named.into_iter().map(|(name, directory)| directory.unwrap_or_else(|| component(&name))).collect())))
+    let mut directories = Vec::new();
+    for (name, taken) in named {
+        let taken: Option<Vec<String>> = taken
+            .map(|taken| json(&taken, || format!("table `study` of `{}`", path.display())))
+            .transpose()
+            .map_err(|fault| fault.at(path, "reading its studies"))?;
+        directories.extend(taken.unwrap_or_else(|| vec![component(&name)]));
+    }
+    Ok(Some((id, directories)))
 }
 
 #[cfg(test)]

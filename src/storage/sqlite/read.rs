@@ -72,10 +72,16 @@ pub(super) fn summary(connection: &Connection, id: StudyId) -> Result<StudySumma
     Ok(StudySummary { id, spec, counts, best, race, race_counts, finished, paused, paused_devices, extension, notes, tags, held, created, directory })
 }
 
+/// The names of the directories that were taken for its files, the present one first.
+pub(super) fn directories(connection: &Connection, study: StudyId) -> Result<Vec<String>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT files FROM study WHERE id = ?1")?;
+    let names: Option<String> = statement.query_row([study.0], |row| row.get(0))?;
+    names.map_or(Ok(Vec::new()), |text| json(&text, || format!("table `study`, id {}, column `files`", study.0)))
+}
+
 /// The name of the directory of its files, once it was taken.
 fn directory(connection: &Connection, study: StudyId) -> Result<Option<String>, Fault> {
-    let mut statement = connection.prepare_cached("SELECT files FROM study WHERE id = ?1")?;
-    Ok(statement.query_row([study.0], |row| row.get(0))?)
+    Ok(directories(connection, study)?.into_iter().next())
 }
 
 fn paused_devices(connection: &Connection, study: StudyId) -> Result<BTreeSet<Device>, Fault> {

@@ -9,7 +9,8 @@ CREATE TABLE store (
 ) STRICT;
 INSERT INTO store (one, id, salt) VALUES (1, lower(hex(randomblob(16))), lower(hex(randomblob(16))));
 
-ALTER TABLE study ADD COLUMN files TEXT;                                        -- name of the directory of its files; NULL: not taken yet
+-- Names of the directories of its files, the present one first; NULL: none was taken yet.
+ALTER TABLE study ADD COLUMN files TEXT CHECK (files IS NULL OR json_valid(files));
 ALTER TABLE lease ADD COLUMN boot_id TEXT;                                      -- of the holder's machine; NULL: not held, or of an older version
 
 -- `json_valid(NULL)` is 0 before SQLite 3.45, whose integrity check then finds fault with every NULL. A constraint is changed

@@ -8,7 +8,7 @@ use super::append::{Append, Cache, add_dimension, present_dimensions, to_json};
 use super::fault::Fault;
 use super::number::{number_of, to_integer, trial_ids};
 use super::optuna::distribution_json;
-use super::read::{held, require, study_row};
+use super::read::{directories, held, require, study_row};
 use crate::event::{Answer, Event, Request, Seq};
 use crate::storage::{Holder, Lease, StorageError, StudyId, Takeover, check_creations};
 use crate::study::StudySpec;
@@ -197,7 +197,10 @@ pub(super) fn keep_document(connection: &Connection, digest: &str, body: &str) -
 /// Takes a directory of that name for the files of a study's trials.
 pub(super) fn take_directory(connection: &Connection, study: StudyId, name: &str) -> Result<(), Fault> {
     require(connection, study)?;
-    connection.execute("UPDATE study SET files = ?2 WHERE id = ?1", params![study.0, name])?;
+    let mut names = directories(connection, study)?;
+    names.retain(|known| known != name);
+    names.insert(0, name.to_owned());
+    connection.execute("UPDATE study SET files = ?2 WHERE id = ?1", params![study.0, to_json(&names)?])?;
     Ok(())
 }
 
