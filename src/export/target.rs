@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::earlier::{self, Depth, Found, Stamps};
@@ -107,9 +108,9 @@ impl Target {
 
     fn check_place(&self) -> Result<(), ExportError> {
         for (what, path) in &self.needed {
-            let why = if path.starts_with(&self.path) {
+            let why = if lies_in(path, &self.path) {
                 Obstacle::Holds(*what, path.clone())
-            } else if what.is_whole() && self.path.starts_with(path) {
+            } else if what.is_whole() && lies_in(&self.path, path) {
                 Obstacle::LiesIn(*what, path.clone())
             } else {
                 continue;
@@ -118,6 +119,12 @@ impl Target {
         }
         Ok(())
     }
+}
+
+/// Whether `path` is `directory` or lies in it, by whatever way: a directory that is mounted in two places is one.
+fn lies_in(path: &Path, directory: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    path.starts_with(directory) || identity(directory).is_some_and(|wanted| path.ancestors().any(|part| identity(part) == Some(wanted)))
 }
 
 /// The path with the links in it resolved, as far as it is there.
