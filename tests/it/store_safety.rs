@@ -491,7 +491,7 @@ fn an_empty_variable_for_the_store_is_no_variable_and_an_empty_option_is_refused
     assert!(refused.err.contains("--store") && refused.err.contains("names no file"), "{}", refused.err);
 }
 
-/// Three seconds of a store's life before the strike are not needed: an earlier study is in it, and has been written back.
+/// The same in a store that holds an earlier study; `strike` is given the log as it was before.
 fn struck_after_an_earlier_study(strike: impl FnOnce(&Site, &[u8])) -> (Site, Ended) {
     let site = Site::new(&study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), REPORT_X);
     assert_done(&site.run(&["run", "study.toml", "--plain", "--fork", "earlier"]));
@@ -539,6 +539,22 @@ fn a_wal_that_is_cut_in_place_is_missed_and_never_written_back() {
 fn a_wal_that_is_overwritten_by_an_older_copy_of_itself_is_missed_and_never_written_back() {
     let (site, ended) = struck_after_an_earlier_study(|site, early| fs::write(site.path(&format!("{STORE}-wal")), early).unwrap());
     assert_log_was_given_up(&site, &ended);
+}
+
+#[test]
+fn an_older_copy_of_all_files_over_the_living_ones_is_missed_and_the_store_is_as_the_copy_was() {
+    let site = Site::new(&study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), &steps(200));
+    let running: Running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    let early = ["", "-wal", "-shm"].map(|ending| (ending, fs::read(site.path(&format!("{STORE}{ending}"))).unwrap()));
+    wait_until("steps are done", || site.lines("steps.0").len() >= 6 && site.lines("steps.1").len() >= 3);
+    running.signal(rustix::process::Signal::STOP);
+    wait_until("it is stopped", || hpsearch::processes::is_stopped(running.child.id()));
+    early.iter().for_each(|(ending, bytes)| fs::write(site.path(&format!("{STORE}{ending}")), bytes).unwrap());
+    running.signal(rustix::process::Signal::CONT);
+    let ended = running.end();
+    assert_eq!(site.processes(""), [0; 0]);
+    assert_missed(&site, &ended, &["while the store was in use"]);
 }
 
 #[test]
