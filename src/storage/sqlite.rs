@@ -196,10 +196,10 @@ impl SqliteStore {
     }
 
     /// Saves what can be saved after a file beside the store was exchanged, or the log changed in place.
-    fn save(&mut self, exchanged: Exchanged) -> Rescue {
+    fn save(&self, exchanged: Exchanged) -> Rescue {
         let SqliteReader { connection, files, .. } = &self.reader;
-        // Its index is not touched if that is what was cut.
-        let is_damaged = exchanged.ending == "-wal" && self.log.check(connection, files, true).is_err();
+        // Without its index, which may be what was cut.
+        let is_damaged = exchanged == log::DAMAGED || !self.log.is_as_known();
         if is_damaged {
             leave_log_alone(connection);
             files.put_log_aside();

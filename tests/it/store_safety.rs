@@ -554,7 +554,7 @@ fn an_older_copy_of_all_files_over_the_living_ones_is_missed_and_the_store_is_as
     running.signal(rustix::process::Signal::CONT);
     let ended = running.end();
     assert_eq!(site.processes(""), [0; 0]);
-    assert_missed(&site, &ended, &["while the store was in use"]);
+    assert_missed(&site, &ended, &["while the store was in use", "is lost"]);
 }
 
 #[test]

@@ -26,7 +26,8 @@ const LOOKS: u32 = 50;
 /// A log whose first salt is so little lower is an earlier one: it grows by 1 each time the log is begun anew.
 const EARLIER: u32 = 1 << 20;
 
-const DAMAGED: Exchanged = Exchanged { ending: "-wal", what: "was truncated or overwritten" };
+/// What is said of a log that does not hold what it should.
+pub(super) const DAMAGED: Exchanged = Exchanged { ending: "-wal", what: "was truncated or overwritten" };
 const OLD_INDEX: Exchanged = Exchanged { ending: "-shm", what: "was overwritten" };
 
 type Salts = [u8; 8];
@@ -79,6 +80,14 @@ impl Log {
                 Err(_) => looks -= 1,
             }
         }
+    }
+
+    /// Whether it holds all that was ever found in it, or was begun anew since: without a look at its index.
+    pub(super) fn is_as_known(&self) -> bool {
+        let (Some(file), Some(known)) = (&self.file, &self.known) else { return true };
+        let header = header(file);
+        let is_same = header.as_ref().and_then(Chain::begun).is_some_and(|begun| begun.salts == known.salts);
+        self.follow(file, header, if is_same { known.frames } else { 0 }, true).is_ok()
     }
 
     fn follow(&self, file: &File, header: Option<[u8; HEADER]>, frames: u32, whole: bool) -> Result<Chain, Exchanged> {
