@@ -7,6 +7,7 @@ mod fault;
 mod files;
 mod filesystem;
 mod located;
+mod log;
 mod migrate;
 mod number;
 mod optuna;
@@ -37,8 +38,9 @@ use self::append::Cache;
 use self::fault::Fault;
 use self::files::{Exchanged, Files};
 use self::located::{Roots, has_path};
+use self::log::Log;
 use self::migrate::MIGRATIONS;
-use self::wal::{Checkpoints, rescue};
+use self::wal::{Checkpoints, leave_log_alone, rescue};
 use super::{
     Attempt, BUSY_TIMEOUT, Curve, Holder, Lease, Outcome, OutcomeCursor, Storage, StorageError, StorageReader, StoredRequest, StoredRunner,
     StoredStudy, StudyId, StudySummary, Takeover,
@@ -81,6 +83,7 @@ pub struct SqliteStore {
     cache: Cache,
     wrote: bool,
     checkpoints: Checkpoints,
+    log: Log,
     /// A file beside the store was exchanged: nothing is written any more.
     lost: Option<(Exchanged, Rescue)>,
 }
@@ -122,7 +125,7 @@ impl SqliteStore {
         };
         let (connection, migrated) = open().map_err(|fault: Fault| fault.at(path, "opening it"))?;
         let reader = SqliteReader { migrated, ..SqliteReader::new(connection, path)? };
-        Ok(SqliteStore { reader, cache: Cache::default(), wrote: false, checkpoints: Checkpoints::default(), lost: None })
+        Ok(SqliteStore { reader, cache: Cache::default(), wrote: false, checkpoints: Checkpoints::default(), log: Log::default(), lost: None })
     }
 
     /// The store for those who only read.
@@ -144,28 +147,65 @@ impl SqliteStore {
             Ok(done) => {
                 // What was committed to a file that was taken away meanwhile is not told to anyone.
                 self.reader.files.learn();
-                self.check_files()?;
                 self.wrote = true;
                 self.checkpoints.note();
-                self.checkpoints.tend(&self.reader.connection);
+                self.tend()?;
                 Ok(done)
             }
             Err(fault) => {
                 // It may know ids that were rolled back.
                 *cache = Cache::default();
-                Err(Fault::at(fault, path, doing))
+                let path = path.clone();
+                // It may come of files that were exchanged meanwhile.
+                self.check_files()?;
+                Err(Fault::at(fault, &path, doing))
             }
         }
     }
 
-    /// An error if a file of the store is not the one that was opened; then what can be saved is.
-    fn check_files(&mut self) -> Result<(), StorageError> {
-        if self.lost.is_none() {
-            let Err(exchanged) = self.reader.files.check() else { return Ok(()) };
-            let rescued = if exchanged.ending.is_empty() { Rescue::Refused } else { self.rescue() };
-            self.lost = Some((exchanged, rescued));
+    /// An error if a file of the store is not the one that was opened, or does not hold what was written; then what can be
+    /// saved is.
+    fn check_files(&mut self) -> Result<Option<u32>, StorageError> {
+        let looked = if self.lost.is_some() { Ok(None) } else { self.look(false) };
+        self.or_lost(looked)
+    }
+
+    /// The same, and the log is written back if it is time to.
+    fn tend(&mut self) -> Result<(), StorageError> {
+        let frames = self.check_files()?;
+        let tended = self.checkpoints.tend(&self.reader.connection, &self.reader.files, &mut self.log, frames);
+        self.or_lost(tended)
+    }
+
+    fn look(&mut self, whole: bool) -> Result<Option<u32>, Exchanged> {
+        self.reader.files.check()?;
+        self.log.check(&self.reader.connection, &self.reader.files, whole)
+    }
+
+    fn or_lost<T>(&mut self, looked: Result<T, Exchanged>) -> Result<T, StorageError> {
+        let error = |store: &Self, (exchanged, rescued)| Err(exchanged_error(&store.reader.files, &store.reader.path, exchanged, rescued));
+        match (self.lost, looked) {
+            (Some(lost), _) => error(self, lost),
+            (None, Ok(found)) => Ok(found),
+            (None, Err(exchanged)) => {
+                let rescued = if exchanged.ending.is_empty() { Rescue::Refused } else { self.save(exchanged) };
+                self.lost = Some((exchanged, rescued));
+                error(self, (exchanged, rescued))
+            }
         }
-        self.lost.map_or(Ok(()), |(exchanged, rescued)| Err(exchanged_error(&self.reader.files, &self.reader.path, exchanged, rescued)))
+    }
+
+    /// Saves what can be saved after a file beside the store was exchanged, or the log changed in place.
+    fn save(&self, exchanged: Exchanged) -> Rescue {
+        let SqliteReader { connection, files, .. } = &self.reader;
+        // Without its index, which may be what was cut.
+        let is_damaged = exchanged == log::DAMAGED || !self.log.is_as_known();
+        if is_damaged {
+            leave_log_alone(connection);
+            files.put_log_aside();
+            return Rescue::Damaged;
+        }
+        self.rescue()
     }
 
     fn rescue(&self) -> Rescue {
@@ -176,7 +216,14 @@ impl SqliteStore {
 
 impl Drop for SqliteStore {
     /// What other connections of this process kept from being saved is saved when they are closed.
+    /// SQLite writes the log back when the last connection is closed: not one that is not whole, nor by an index that was cut.
     fn drop(&mut self) {
+        if self.lost.is_none()
+            && let Err(exchanged) = self.look(true)
+            && !exchanged.ending.is_empty()
+        {
+            self.lost = Some((exchanged, self.save(exchanged)));
+        }
         if let Some((_, Rescue::Later)) = self.lost {
             let files = &self.reader.files;
             wal::wait_until_alone(|| Arc::strong_count(files));
@@ -403,8 +450,8 @@ fn configure(connection: &Connection) -> Result<(), Fault> {
     // processes loses nothing.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // Four times SQLite's default: a log of 16 MB, and 1.4 times the small transactions a second (measured with 10 events each).
-    connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
+    // The log is looked at before it is written back: see `Checkpoints`.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     // The columns' CHECKs hold back whoever else writes here. What this program writes they check in its tests, with debug
     // assertions: a list of states is a table built at every update, and JSON is parsed, a quarter of a small trial's time.
     connection.pragma_update(None, "ignore_check_constraints", !cfg!(debug_assertions))?;
@@ -662,8 +709,7 @@ impl StorageReader for SqliteStore {
     fn changed(&mut self) -> Result<bool, StorageError> {
         // SQLite's counter moves with the commits of others only.
         let own = std::mem::take(&mut self.wrote);
-        self.check_files()?;
-        self.checkpoints.tend(&self.reader.connection);
+        self.tend()?;
         Ok(self.reader.changed()? || own)
     }
 }

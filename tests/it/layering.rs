@@ -175,6 +175,8 @@ const EXCEPTIONS: &[(&str, &[&str])] = &[
     ("storage/sqlite/files", &["files", "threads"]),
     // The log is written back every minute of the machine's time, and readers of a moment are waited for.
     ("storage/sqlite/wal", &["clock", "threads"]),
+    // The log of a store is read beside SQLite, and put aside if it was damaged.
+    ("storage/sqlite/log", &["files"]),
 ];
 
 /// Modules above layer 2 that keep its rules: times come with what they are told, and they write where they are told.

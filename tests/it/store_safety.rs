@@ -490,3 +490,91 @@ fn an_empty_variable_for_the_store_is_no_variable_and_an_empty_option_is_refused
     assert_eq!(refused.code, 2, "{}", refused.err);
     assert!(refused.err.contains("--store") && refused.err.contains("names no file"), "{}", refused.err);
 }
+
+/// The same in a store that holds an earlier study; `strike` is given the log as it was before.
+fn struck_after_an_earlier_study(strike: impl FnOnce(&Site, &[u8])) -> (Site, Ended) {
+    let site = Site::new(&study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), REPORT_X);
+    assert_done(&site.run(&["run", "study.toml", "--plain", "--fork", "earlier"]));
+    site.write("trial.sh", &steps(200));
+    let running: Running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    let early = fs::read(site.path(&format!("{STORE}-wal"))).unwrap();
+    wait_until("steps are done", || site.lines("steps.0").len() >= 6 && site.lines("steps.1").len() >= 3);
+    strike(&site, &early);
+    let ended = running.end();
+    assert_eq!(site.processes(""), [0; 0]);
+    (site, ended)
+}
+
+/// Besides, the earlier study is as it was.
+fn assert_log_was_given_up(site: &Site, ended: &Ended) {
+    let of_earlier = || {
+        let of_all = "SELECT count(*) FROM trial WHERE state = 'complete' AND study_id = (SELECT id FROM study WHERE name = 'earlier')";
+        database(site).query_row(of_all, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
+    assert_sound(site);
+    assert_eq!(of_earlier(), 2);
+    assert_missed(site, ended, &["hpsearch.db-wal", "was truncated or overwritten", "is lost"]);
+    assert_eq!(of_earlier(), 2);
+}
+
+fn open_to_write(site: &Site, ending: &str) -> fs::File {
+    fs::OpenOptions::new().write(true).open(site.path(&format!("{STORE}{ending}"))).unwrap()
+}
+
+#[test]
+fn a_wal_that_is_emptied_in_place_is_missed_and_never_written_back() {
+    let (site, ended) = struck_after_an_earlier_study(|site, _| open_to_write(site, "-wal").set_len(0).unwrap());
+    assert_log_was_given_up(&site, &ended);
+}
+
+#[test]
+fn a_wal_that_is_cut_in_place_is_missed_and_never_written_back() {
+    let (site, ended) = struck_after_an_earlier_study(|site, _| open_to_write(site, "-wal").set_len(30_000).unwrap());
+    assert_log_was_given_up(&site, &ended);
+}
+
+#[test]
+fn a_wal_that_is_overwritten_by_an_older_copy_of_itself_is_missed_and_never_written_back() {
+    let (site, ended) = struck_after_an_earlier_study(|site, early| fs::write(site.path(&format!("{STORE}-wal")), early).unwrap());
+    assert_log_was_given_up(&site, &ended);
+}
+
+#[test]
+fn an_older_copy_of_all_files_over_the_living_ones_is_missed_and_the_store_is_as_the_copy_was() {
+    let site = Site::new(&study("trials = 2", "[devices]\nuse = [\"sim:0..1\"]\n[pruner]\ntype = \"none\""), &steps(200));
+    let running: Running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    let early = ["", "-wal", "-shm"].map(|ending| (ending, fs::read(site.path(&format!("{STORE}{ending}"))).unwrap()));
+    wait_until("steps are done", || site.lines("steps.0").len() >= 6 && site.lines("steps.1").len() >= 3);
+    running.signal(rustix::process::Signal::STOP);
+    wait_until("it is stopped", || hpsearch::processes::is_stopped(running.child.id()));
+    early.iter().for_each(|(ending, bytes)| fs::write(site.path(&format!("{STORE}{ending}")), bytes).unwrap());
+    running.signal(rustix::process::Signal::CONT);
+    let ended = running.end();
+    assert_eq!(site.processes(""), [0; 0]);
+    assert_missed(&site, &ended, &["while the store was in use", "is lost"]);
+}
+
+#[test]
+fn an_shm_that_is_emptied_in_place_ends_the_run_with_an_error_and_nothing_is_lost() {
+    let (site, ended) = struck(|site| open_to_write(site, "-shm").set_len(0).unwrap());
+    // What comes in the middle of a transaction ends the process by SIGBUS; in between it is noticed.
+    assert_eq!(answered_and_lost(&site, 2).1, []);
+    assert_missed(&site, &ended, &["hpsearch.db-shm", "was truncated", "everything that was answered is stored"]);
+}
+
+#[test]
+fn a_log_that_others_cut_to_nothing_by_a_checkpoint_is_no_damage() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(12));
+    let mut running = site.start(&["run", "study.toml", "--plain"]);
+    wait_until("a step is done", || !site.lines("steps.0").is_empty());
+    while !running.has_ended() {
+        let _busy_at_times = database(&site).query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+        std::thread::sleep(std::time::Duration::from_millis(3));
+    }
+    assert_done(&running.end());
+    assert_eq!(answered_and_lost(&site, 2), (24, Vec::new()));
+    assert_sound(&site);
+}

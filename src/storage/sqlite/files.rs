@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ const HEADER: &[u8] = b"SQLite format 3\0";
 const LOOKS: u32 = 200;
 
 /// Device and inode.
-type Identity = (u64, u64);
+pub(super) type Identity = (u64, u64);
 
 /// The files of one store, as they were when it was opened.
 #[derive(Debug)]
@@ -35,6 +36,9 @@ pub(super) struct Files {
     /// Made by the first transaction, and the same until the last connection closes.
     wal: OnceLock<Identity>,
     shm: OnceLock<Identity>,
+    /// How long the index was at most. It only grows while it is in use, and is mapped into memory: whoever touches what was
+    /// behind the end of a file that was cut is killed by SIGBUS.
+    longest: AtomicU64,
 }
 
 /// A file that is not the one that was opened.
@@ -79,7 +83,8 @@ impl Files {
 
     fn look(path: &Path) -> Files {
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let files = Files { path: path.to_owned(), main: identity(path), real, wal: OnceLock::new(), shm: OnceLock::new() };
+        let files =
+            Files { path: path.to_owned(), main: identity(path), real, wal: OnceLock::new(), shm: OnceLock::new(), longest: AtomicU64::new(0) };
         files.learn();
         files
     }
@@ -109,7 +114,13 @@ impl Files {
         ];
         ones.into_iter().filter_map(|(ending, known, path)| Some((ending, known?, path))).try_for_each(|(ending, known, path)| {
             let what = match fs::metadata(path) {
-                Ok(metadata) if (metadata.dev(), metadata.ino()) == known => return Ok(()),
+                Ok(metadata) if (metadata.dev(), metadata.ino()) == known => {
+                    let shortest = if ending == "-shm" { self.longest.fetch_max(metadata.len(), Ordering::Relaxed) } else { 0 };
+                    if metadata.len() >= shortest {
+                        return Ok(());
+                    }
+                    "was truncated"
+                }
                 Ok(_) => "was replaced by another file",
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) && ending.is_empty() => "was moved or deleted",
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => "was removed",
@@ -129,6 +140,14 @@ impl Files {
     /// Whether the log that was opened is at its path.
     pub(super) fn has_own_log(&self) -> bool {
         self.wal.get().is_some() && identity(&self.beside("-wal")).as_ref() == self.wal.get()
+    }
+
+    pub(super) fn has_own_index(&self) -> bool {
+        self.shm.get().is_some() && identity(&self.beside("-shm")).as_ref() == self.shm.get()
+    }
+
+    pub(super) fn is_log(&self, identity: Identity) -> bool {
+        self.wal.get() == Some(&identity)
     }
 
     fn has(&self, path: &Path, identity: Option<Identity>) -> bool {

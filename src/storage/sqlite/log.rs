@@ -1,0 +1,199 @@
+//! Whether the write-ahead log still holds what was written to it: one that somebody changed in place is missed.
+//!
+//! SQLite trusts its index about how long the log is, and reads a log again only after a crash. One that was emptied, cut or
+//! overwritten by an older copy gets a hole at the next commit, and the next checkpoint writes the hole over the store.
+//! So the chain of checksums in the log is followed here (<https://www.sqlite.org/walformat.html>), after each commit over
+//! what is new, and before each checkpoint over everything. The log is opened once and stays open while the store is:
+//! SQLite takes no locks on it. The index is never opened by hand, for the locks are on that.
+//!
+//! Not seen: a change between the look before a checkpoint and the checkpoint, some milliseconds; one that a program other
+//! than this one writes back; one that comes while nobody has the store open, or whose writer is killed before it looked.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+
+use rusqlite::Connection;
+
+use super::files::{Exchanged, Files};
+
+const HEADER: usize = 32;
+const FRAME_HEADER: usize = 24;
+/// The lowest bit says in which order of bytes the checksums take their words.
+const MAGIC: u32 = 0x377f_0682;
+
+/// The log may be begun anew by another process while it is looked at: so often it is looked again.
+const LOOKS: u32 = 50;
+/// A log whose first salt is so little lower is an earlier one: it grows by 1 each time the log is begun anew.
+const EARLIER: u32 = 1 << 20;
+
+/// What is said of a log that does not hold what it should.
+pub(super) const DAMAGED: Exchanged = Exchanged { ending: "-wal", what: "was truncated or overwritten" };
+const OLD_INDEX: Exchanged = Exchanged { ending: "-shm", what: "was overwritten" };
+
+type Salts = [u8; 8];
+type Sum = (u32, u32);
+
+/// The log of a store that this process writes to.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    file: Option<File>,
+    known: Option<Chain>,
+    /// Each time the log is begun anew it has other salts, and none comes back.
+    past: Vec<Salts>,
+}
+
+/// How far the log is known to be whole.
+#[derive(Clone, Debug)]
+struct Chain {
+    salts: Salts,
+    page: usize,
+    is_big_endian: bool,
+    frames: u32,
+    sum: Sum,
+}
+
+impl Log {
+    /// An error if the log does not hold what its index says. Only what is new is read, or everything if `whole` is wished.
+    /// Returns the number of its frames, nothing where that cannot be said.
+    pub(super) fn check(&mut self, connection: &Connection, files: &Files, whole: bool) -> Result<Option<u32>, Exchanged> {
+        if self.file.is_none() {
+            self.file = files.own_log();
+        }
+        let Some(file) = &self.file else { return Ok(None) };
+        let mut looks = LOOKS;
+        loop {
+            let frames = frames(connection);
+            let Some(count) = frames else { return Ok(None) };
+            let header = header(file);
+            let found = if count == 0 { Ok(None) } else { self.follow(file, header, count, whole).map(Some) };
+            match found {
+                Ok(None) => return Ok(frames),
+                Ok(Some(chain)) => {
+                    if let Some(before) = self.known.replace(chain.clone())
+                        && before.salts != chain.salts
+                    {
+                        self.past.push(before.salts);
+                    }
+                    return Ok(frames);
+                }
+                Err(exchanged) if looks == 0 || (self::header(file) == header && self::frames(connection) == frames) => return Err(exchanged),
+                Err(_) => looks -= 1,
+            }
+        }
+    }
+
+    /// Whether it holds all that was ever found in it, or was begun anew since: without a look at its index.
+    pub(super) fn is_as_known(&self) -> bool {
+        let (Some(file), Some(known)) = (&self.file, &self.known) else { return true };
+        let header = header(file);
+        let is_same = header.as_ref().and_then(Chain::begun).is_some_and(|begun| begun.salts == known.salts);
+        self.follow(file, header, if is_same { known.frames } else { 0 }, true).is_ok()
+    }
+
+    fn follow(&self, file: &File, header: Option<[u8; HEADER]>, frames: u32, whole: bool) -> Result<Chain, Exchanged> {
+        let begun = header.as_ref().and_then(Chain::begun).ok_or(DAMAGED)?;
+        let mut chain = match &self.known {
+            Some(known) if known.salts == begun.salts && frames < known.frames => return Err(OLD_INDEX),
+            Some(known) if known.salts == begun.salts && !known.is_in(file) => return Err(DAMAGED),
+            Some(known) if known.salts == begun.salts && !whole => known.clone(),
+            Some(known) if known.salts != begun.salts && (self.past.contains(&begun.salts) || begun.is_before(known)) => return Err(DAMAGED),
+            _ => begun,
+        };
+        let mut bytes = vec![0; FRAME_HEADER + chain.page];
+        while chain.frames < frames {
+            file.read_exact_at(&mut bytes, chain.end()).map_err(|_| DAMAGED)?;
+            chain = chain.with(&bytes).ok_or(DAMAGED)?;
+        }
+        Ok(chain)
+    }
+}
+
+impl Chain {
+    /// That of a log without frames.
+    fn begun(header: &[u8; HEADER]) -> Option<Chain> {
+        let (magic, page) = (number(header, 0), number(header, 8) as usize);
+        if magic & !1 != MAGIC || !page.is_power_of_two() || !(512..=65536).contains(&page) {
+            return None;
+        }
+        let is_big_endian = magic & 1 == 1;
+        let sum = summed((0, 0), header.get(..24)?, is_big_endian);
+        let salts = header.get(16..24)?.try_into().ok()?;
+        (sum == (number(header, 24), number(header, 28))).then_some(Chain { salts, page, is_big_endian, frames: 0, sum })
+    }
+
+    /// Where the next frame begins.
+    fn end(&self) -> u64 {
+        HEADER as u64 + u64::from(self.frames) * (FRAME_HEADER + self.page) as u64
+    }
+
+    /// With one more frame, if it follows.
+    fn with(mut self, frame: &[u8]) -> Option<Chain> {
+        let (head, page) = frame.split_at_checked(FRAME_HEADER)?;
+        self.sum = summed(summed(self.sum, head.get(..8)?, self.is_big_endian), page, self.is_big_endian);
+        self.frames += 1;
+        self.is_last(head).then_some(self)
+    }
+
+    fn is_last(&self, head: &[u8]) -> bool {
+        head.get(8..16) == Some(self.salts.as_slice()) && (number(head, 16), number(head, 20)) == self.sum
+    }
+
+    /// Whether its last frame is where it was.
+    fn is_in(&self, file: &File) -> bool {
+        let mut head = [0; FRAME_HEADER];
+        let Some(frames) = self.frames.checked_sub(1) else { return true };
+        let last = Chain { frames, ..self.clone() }.end();
+        file.read_exact_at(&mut head, last).is_ok() && self.is_last(&head)
+    }
+
+    fn is_before(&self, other: &Chain) -> bool {
+        (1..EARLIER).contains(&number(&other.salts, 0).wrapping_sub(number(&self.salts, 0)))
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_be_bytes)
+}
+
+fn summed(sum: Sum, bytes: &[u8], is_big_endian: bool) -> Sum {
+    let (words, _) = bytes.as_chunks::<4>();
+    let word = |bytes| if is_big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
+    let (pairs, _) = words.as_chunks::<2>();
+    pairs.iter().fold(sum, |(first, second), &[one, two]| {
+        let first = first.wrapping_add(word(one)).wrapping_add(second);
+        (first, second.wrapping_add(word(two)).wrapping_add(first))
+    })
+}
+
+fn header(file: &File) -> Option<[u8; HEADER]> {
+    let mut bytes = [0; HEADER];
+    file.read_exact_at(&mut bytes, 0).ok().map(|()| bytes)
+}
+
+/// How many frames the log has by its index.
+fn frames(connection: &Connection) -> Option<u32> {
+    let mut statement = connection.prepare_cached("PRAGMA wal_checkpoint(NOOP)").ok()?;
+    u32::try_from(statement.query_row([], |row| row.get::<_, i64>(1)).ok()?).ok()
+}
+
+impl Files {
+    /// The log that was opened, if it is at its path.
+    fn own_log(&self) -> Option<File> {
+        let file = self.has_own_log().then(|| File::open(self.beside("-wal")).ok())??;
+        let metadata = file.metadata().ok()?;
+        // One that came between is let go of: no store of this process uses it.
+        self.is_log((metadata.dev(), metadata.ino())).then_some(file)
+    }
+
+    /// Puts a damaged log aside, so that whoever opens the store next does not mix parts of it with what is in the store.
+    pub(super) fn put_log_aside(&self) {
+        if !self.has_own_log() {
+            return;
+        }
+        // Who opens the store between the two finds an index and an empty log, and an error. What fails leaves things as they are.
+        let _as_it_was = fs::rename(self.beside("-wal"), self.beside("-wal.damaged"));
+        if self.has_own_index() {
+            let _as_it_was = fs::remove_file(self.beside("-shm"));
+        }
+    }
+}
