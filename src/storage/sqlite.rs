@@ -682,6 +682,10 @@ impl Storage for SqliteStore {
         self.write("taking a study", |transaction, _| write::acquire(transaction, study, holder, now, takeover))
     }
 
+    fn renew(&mut self, lease: &Lease, holder: &Holder) -> Result<(), StorageError> {
+        self.write("renewing a lease", |transaction, _| write::renew(transaction, lease, holder))
+    }
+
     fn release(&mut self, lease: &Lease) -> Result<(), StorageError> {
         self.write("giving a study back", |transaction, _| write::release(transaction, lease))
     }

@@ -305,8 +305,10 @@ fn a_relative_checkpoint_is_found_in_the_trials_own_directory_and_a_missing_one_
 
 #[test]
 fn a_changed_directory_of_files_leaves_nothing_behind_and_forgets_nothing() {
-    let site =
-        Site::new(&study("trials = 3", &format!("{ONE_SLOT}[checkpoints]\nkeep = \"best-1\"\ndir = \"one\"\n")), &format!("echo printed\n{SAVES}{REPORT_X}"));
+    let site = Site::new(
+        &study("trials = 3", &format!("{ONE_SLOT}[checkpoints]\nkeep = \"best-1\"\ndir = \"one\"\n")),
+        &format!("echo printed\n{SAVES}{REPORT_X}"),
+    );
     assert_done(&site.run_study());
     let first = assert_best_is_its_own(&site, "runs/hpsearch.db");
     site.write("study.toml", &site.read("study.toml").replace("dir = \"one\"", "dir = \"two\"").replace("trials = 3", "trials = 12"));
