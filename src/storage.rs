@@ -370,6 +370,14 @@ pub enum StorageError {
         /// The file looked for.
         path: String,
     },
+    /// Something else lies at the path of a store.
+    #[error("`{path}` is {what}, and a store is a file: name one by `--store PATH`")]
+    NotAFile {
+        /// The path.
+        path: String,
+        /// What it is: `a directory`.
+        what: &'static str,
+    },
     /// No space is left.
     #[error(
         "no space is left for the store `{path}` (while {doing}); what was written before is safe: free some space, then run the same command again"
