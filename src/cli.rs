@@ -236,6 +236,7 @@ pub enum OutputForm {
 
 /// Runs what this process's arguments say.
 pub fn main() -> ExitCode {
+    crate::runner::signals::outlive_file_size_limits();
     if let Some(code) = worker() {
         return code;
     }

@@ -141,6 +141,12 @@ pub fn boot_id() -> Option<String> {
     Some(id.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
+/// The PID namespace of this process, within which process ids mean the same.
+pub fn pid_namespace() -> Option<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
+}
+
 /// How many processes the kernel has killed for want of memory: in this process's control group where that is told, else on
 /// the whole machine.
 pub fn memory_kills() -> Option<u64> {

@@ -311,6 +311,7 @@ impl<'a> Runner<'a> {
         loop {
             if self.looked.elapsed() >= LOOK {
                 self.looked = Instant::now();
+                self.lease.keep(self.storage)?;
                 let requests = if self.storage.changed()? { self.storage.pending_requests(self.lease.study)? } else { Vec::new() };
                 if !requests.is_empty() {
                     return Ok(requests.into_iter().map(|stored| Input::Request { id: stored.id, request: stored.request }).collect());

@@ -37,7 +37,8 @@ pub struct Holder {
     pub pid_started: u64,
     /// Host name.
     pub host: String,
-    /// Which start of the machine it belongs to; only of one that holds the study's lock file while it lives.
+    /// Which start of the machine it belongs to, and what else tells it apart (see `runner::lease`); only of one that holds
+    /// the study's lock file while it lives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
 }
@@ -257,9 +258,9 @@ pub enum StorageError {
         /// Since when.
         since: Timestamp,
     },
-    /// A process of another host holds the study, and nobody can tell from here whether it lives.
+    /// A process of another host or container holds the study, and nobody can tell from here whether it lives.
     #[error(
-        "study `{study}` is held by process {} on `{}`, another host than this one, for {held} (it last wrote {wrote} ago), \
+        "study `{study}` is held by process {} on `{}`, another host or container than this one, for {held} (it last wrote {wrote} ago), \
          and from here nobody can tell whether that process lives. If it is gone, as after a container was restarted under another name, \
          run again with `--take-over` (a Rust program: `take_over`). If it lives, `hpsearch watch {study}` shows it: taking over ends its run at its next word, \
          and its trials lose what they did since their last checkpoint",
@@ -368,6 +369,14 @@ pub enum StorageError {
     Missing {
         /// The file looked for.
         path: String,
+    },
+    /// Something else lies at the path of a store.
+    #[error("`{path}` is {what}, and a store is a file: name one by `--store PATH`")]
+    NotAFile {
+        /// The path.
+        path: String,
+        /// What it is: `a directory`.
+        what: &'static str,
     },
     /// No space is left.
     #[error(
@@ -579,6 +588,8 @@ pub trait Storage: StorageReader {
     fn update_spec(&mut self, lease: &Lease, now: Timestamp, spec: &StudySpec) -> Result<(), StorageError>;
     /// Takes the right to write. `Busy` if someone holds it and `takeover` does not name that holder's epoch.
     fn acquire(&mut self, study: StudyId, holder: &Holder, now: Timestamp, takeover: Takeover) -> Result<Lease, StorageError>;
+    /// Writes down what has changed about the holder of a lease; `Fenced` if it was taken over.
+    fn renew(&mut self, lease: &Lease, holder: &Holder) -> Result<(), StorageError>;
     /// Gives the right back; nothing happens if it was taken over.
     fn release(&mut self, lease: &Lease) -> Result<(), StorageError>;
     /// Writes events, in order, to the journal and the tables in one transaction; `Fenced` if the lease was taken over.

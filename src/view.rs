@@ -277,7 +277,7 @@ impl StudyView {
             Event::AttemptStarted { attempt, slot, until, device_micros, .. } => {
                 self.busy_micros += device_micros;
                 trial.state = TrialState::Running;
-                trial.attempts = attempt.0 + 1;
+                trial.attempts = attempt.0.saturating_add(1);
                 trial.device = Some(slot.device.clone());
                 trial.until = *until;
                 trial.started = Some(at);

@@ -10,7 +10,7 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::named_study;
 use super::trial_json::VERSION;
-use crate::engine::verify::{Difference, Entry, Verified, VersionChange, hold_tables, verify as decide_again};
+use crate::engine::verify::{Difference, Entry, ORDER, Verified, VersionChange, hold_tables, verify as decide_again};
 use crate::event::Seq;
 use crate::reporters::wording::{count, one_line};
 use crate::storage::sqlite::SqliteReader;
@@ -171,6 +171,7 @@ fn print(name: &str, verified: &Verified, console: &mut Console) -> Result<(), F
     let about = trial.map(|trial| format!(" of trial {trial}")).unwrap_or_default();
     let (place, title) = match table {
         Some(table) => (in_table(table, &about, difference), "  journal  "),
+        None if *what == ORDER => (format!("event {} cannot follow those before it", seq.0), "  journal  "),
         None => (format!("event {} has the {what}{about} otherwise than it is decided now", seq.0), "  now      "),
     };
     console.hanging(&format!("{name}: "), 2, &place)?;

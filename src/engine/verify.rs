@@ -2,6 +2,8 @@
 
 mod tables;
 
+use std::cmp::Ordering;
+
 pub use tables::hold_tables;
 
 use super::race::{Standing, standing};
@@ -39,6 +41,9 @@ pub struct Verified {
     pub difference: Option<Difference>,
 }
 
+/// What differs where an entry of a journal cannot follow those before it: one was taken out, put in or moved.
+pub const ORDER: &str = "order";
+
 /// A sampler or pruner that decides by other rules now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionChange {
@@ -60,7 +65,7 @@ pub struct Difference {
     /// The trial it is about.
     pub trial: Option<TrialNumber>,
     /// What was decided: `proposal`, `verdict`, `promotion`, `race`, `value` or `rows`; `state`, where a table has something else
-    /// than the journal.
+    /// than the journal; [`ORDER`].
     pub what: &'static str,
     /// That table.
     pub table: Option<&'static str>,
@@ -74,13 +79,40 @@ pub struct Difference {
     pub now: String,
 }
 
+/// The first entry that cannot follow those before it: trials are created one after another, and nothing happens to a trial
+/// that there is not.
+fn misplaced(journal: &[Entry]) -> Option<Difference> {
+    let mut next = TrialNumber(0);
+    for (seq, _, event) in journal {
+        let Some(trial) = event.trial() else { continue };
+        let is_created = matches!(event, Event::TrialCreated { .. });
+        let now = match trial.cmp(&next) {
+            Ordering::Less if is_created => format!("trial {trial} was created before"),
+            Ordering::Equal if is_created => {
+                next.0 += 1;
+                continue;
+            }
+            Ordering::Less => continue,
+            _ if is_created => format!("trial {next} is the next to be created"),
+            _ => format!("trial {trial} was not created before"),
+        };
+        let stored = serde_json::to_string(event).unwrap_or_default();
+        let (row, field) = (String::new(), String::new());
+        return Some(Difference { seq: *seq, trial: Some(trial), what: ORDER, table: None, row, field, stored, now });
+    }
+    None
+}
+
 /// Decides everything in `journal` again. `revisions` are the versions of the specification, each with the last event
 /// before it; `tables` is the state that the store's tables hold.
 ///
 /// # Errors
 /// A sampler or pruner of the study is unknown here.
 pub fn verify(revisions: &[(Seq, StudySpec)], journal: &[Entry], tables: &StudyView) -> Result<Verified, EngineError> {
-    let mut verified = Verified::default();
+    let mut verified = Verified { difference: misplaced(journal), ..Verified::default() };
+    if verified.difference.is_some() {
+        return Ok(verified);
+    }
     let mut replay: Option<Replay> = None;
     for (index, entry) in journal.iter().enumerate() {
         let revision = revisions.iter().rposition(|(since, _)| *since < entry.0).unwrap_or(0);

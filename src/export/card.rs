@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use super::{Exported, Quantized};
 use crate::arguments::TaskKind;
+use crate::config::shown::lines;
 use crate::metric::Metrics;
 
 /// What the model is, how it was found and how to use it.
@@ -40,7 +41,7 @@ pub(super) fn card(exported: &Exported<'_>) -> String {
     }
     leaders(&mut text, exported);
     text.push_str("\n`best.toml` holds every argument, the data's paths and digests and the seed; `metrics.json` the figures above.\n");
-    text
+    lines(&text)
 }
 
 /// How the weights are written, and what that cost.

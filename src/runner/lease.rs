@@ -3,12 +3,17 @@
 //! A holder keeps a lock (`flock`) on a file beside the store. The kernel gives it back when the holder dies, however it
 //! dies, and everybody who sees the file sees the lock: process ids mean nothing to a container beside. The lock is taken
 //! before the lease and given back after it; the lease and its epoch decide who writes, the lock only who is alive.
+//!
+//! The holder's row names the very file that it locked, for the path may be anybody's: of a file that was removed, or made
+//! anew, the lock says nothing, and process ids have to do where they mean the same. A holder that finds its file gone
+//! makes and locks it again.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
@@ -32,7 +37,7 @@ pub enum Liveness {
     Alive,
     /// It does not.
     Dead,
-    /// It belongs to another machine, and nobody can tell from here.
+    /// It belongs to another machine, or its lock file was removed and its process id means nothing here: nobody can tell.
     Unknown,
 }
 
@@ -41,7 +46,7 @@ pub enum Liveness {
 enum LockState {
     Held,
     Free,
-    /// The file is not there, or its file system knows no locks.
+    /// The holder's file is not there, or its file system knows no locks.
     Unknown,
 }
 
@@ -56,11 +61,88 @@ impl Drop for RunLock {
     }
 }
 
+/// What a holder's row says beside its process id, in the column of the boot id: `BOOT/LOCK/STORE/NAMESPACE`; of an earlier
+/// version the boot id alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mark {
+    boot: String,
+    files: Option<MarkedFiles>,
+}
+
+/// Inodes as the holder sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MarkedFiles {
+    /// Of the file that it keeps locked. While it lives no other file has it.
+    lock: u64,
+    /// Of its store: a copy has another one, and its row is about nobody who holds the copy.
+    store: u64,
+    /// Of its PID namespace, within which its process id means something.
+    namespace: u64,
+}
+
+impl Mark {
+    /// This process, with `lock` on the file at `path`.
+    fn own(lock: &RunLock, path: &Path) -> Option<Mark> {
+        let files = || {
+            let lock = lock.0.metadata().ok()?.ino();
+            Some(MarkedFiles { lock, store: store_of(path)?, namespace: processes::pid_namespace().unwrap_or(0) })
+        };
+        Some(Mark { boot: processes::boot_id()?, files: files() })
+    }
+
+    fn of(holder: &Holder) -> Option<Mark> {
+        let text = holder.boot_id.as_deref()?;
+        let mut parts = text.split('/');
+        let boot = parts.next().unwrap_or_default().to_owned();
+        let mut number = || parts.next()?.parse().ok();
+        let files = number().zip(number()).zip(number()).map(|((lock, store), namespace)| MarkedFiles { lock, store, namespace });
+        Some(Mark { boot, files })
+    }
+
+    /// Whether process ids mean to the holder what they mean here. Of an earlier version that was not asked.
+    fn shares_process_ids(&self) -> bool {
+        self.files.is_none_or(|files| files.namespace == processes::pid_namespace().unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.boot)?;
+        let Some(MarkedFiles { lock, store, namespace }) = self.files else { return Ok(()) };
+        write!(f, "/{lock}/{store}/{namespace}")
+    }
+}
+
+/// The inode of the store that a lock file, `STORE.run-1`, lies beside.
+fn store_of(lock_file: &Path) -> Option<u64> {
+    Some(std::fs::metadata(lock_file.with_extension("")).ok()?.ino())
+}
+
 /// The lease of this process on a study, with the lock that says that it lives.
 #[derive(Debug)]
 pub struct OwnLease {
     lease: Lease,
-    _lock: Option<RunLock>,
+    lock: Option<(RunLock, PathBuf)>,
+}
+
+impl OwnLease {
+    /// Makes and locks the lock file again if somebody removed or replaced it. While somebody else looks at it, or it cannot
+    /// be made, it stays as it is: until the next time others go by process ids.
+    ///
+    /// # Errors
+    /// The store failed, or the study was taken over.
+    pub fn keep(&mut self, storage: &mut dyn Storage) -> Result<(), StorageError> {
+        let Some((lock, path)) = &mut self.lock else { return Ok(()) };
+        if is_at(&lock.0, path) {
+            return Ok(());
+        }
+        if let Locking::Taken(anew) = try_lock(path) {
+            let mark = Mark::own(&anew, path).map(|mark| mark.to_string());
+            storage.renew(&self.lease, &Holder { boot_id: mark, ..this_process() })?;
+            *lock = anew;
+        }
+        Ok(())
+    }
 }
 
 impl Deref for OwnLease {
@@ -79,7 +161,7 @@ pub fn this_process() -> Holder {
 
 /// Whether whoever holds a study lives. The one place where this is decided.
 pub fn liveness(held: &HeldLease) -> Liveness {
-    judge(&held.holder, held.lock_file.as_deref().map_or(LockState::Unknown, look_at))
+    judge(&held.holder, held.lock_file.as_deref().map_or(LockState::Unknown, |path| seen_of(&held.holder, path, look_at(path))))
 }
 
 fn judge(holder: &Holder, lock: LockState) -> Liveness {
@@ -89,11 +171,11 @@ fn judge(holder: &Holder, lock: LockState) -> Liveness {
         (true, false) => Liveness::Dead,
         (false, _) => Liveness::Unknown,
     };
-    let (Some(boot), Some(own_boot)) = (&holder.boot_id, own_boot) else { return by_process_id() };
+    let (Some(mark), Some(own_boot)) = (Mark::of(holder), own_boot) else { return by_process_id() };
     match lock {
         LockState::Held => Liveness::Alive,
         // Started before this machine was started last, or on another one.
-        _ if *boot != own_boot => {
+        _ if mark.boot != own_boot => {
             if is_here {
                 Liveness::Dead
             } else {
@@ -102,7 +184,21 @@ fn judge(holder: &Holder, lock: LockState) -> Liveness {
         }
         LockState::Free => Liveness::Dead,
         // Somebody removed the file; the holder may live all the same.
-        LockState::Unknown => by_process_id(),
+        LockState::Unknown if mark.shares_process_ids() => by_process_id(),
+        LockState::Unknown => Liveness::Unknown,
+    }
+}
+
+/// What the lock at `path`, which is in this `state`, says about a holder: nothing if it locked another file.
+fn seen_of(holder: &Holder, path: &Path, state: LockState) -> LockState {
+    let Some(files) = Mark::of(holder).and_then(|mark| mark.files) else { return state };
+    let is_copy = store_of(path).is_some_and(|store| store != files.store);
+    let is_its_file = std::fs::metadata(path).is_ok_and(|file| file.ino() == files.lock);
+    match state {
+        // Nobody has the lock of a copy that was not copied with it.
+        LockState::Unknown if is_copy && !path.exists() => LockState::Free,
+        _ if is_copy || is_its_file => state,
+        _ => LockState::Unknown,
     }
 }
 
@@ -178,10 +274,12 @@ pub fn take_lease(storage: &mut dyn Storage, study: &StoredStudy) -> Result<OwnL
             (Locking::Held, None) => None,
         };
         let takeover = match held {
-            Some(held) if liveness_beside(&held, lock.as_ref()) == Liveness::Dead => Takeover::From(held.epoch),
+            Some(held) if liveness_beside(&held, lock.is_some()) == Liveness::Dead => Takeover::From(held.epoch),
             _ => Takeover::IfFree,
         };
-        let me = Holder { boot_id: lock.as_ref().and_then(|_| processes::boot_id()), ..this_process() };
+        let lock = lock.zip(path.clone());
+        let mark = lock.as_ref().and_then(|(lock, path)| Mark::own(lock, path)).map(|mark| mark.to_string());
+        let me = Holder { boot_id: mark, ..this_process() };
         match storage.acquire(study.id, &me, now(), takeover) {
             Err(StorageError::Busy { since, .. }) if now().since(since) < MOMENT && began.elapsed() < 2 * MOMENT => {
                 drop(lock);
@@ -198,15 +296,18 @@ pub fn take_lease(storage: &mut dyn Storage, study: &StoredStudy) -> Result<OwnL
             Err(error) => return Err(error),
             Ok(lease) => {
                 clear_up_after(storage, &lease)?;
-                return Ok(OwnLease { lease, _lock: lock });
+                return Ok(OwnLease { lease, lock });
             }
         }
     }
 }
 
 /// The same where the lock may be this process's own.
-fn liveness_beside(held: &HeldLease, own: Option<&RunLock>) -> Liveness {
-    if own.is_some() { judge(&held.holder, LockState::Free) } else { liveness(held) }
+fn liveness_beside(held: &HeldLease, is_own: bool) -> Liveness {
+    match held.lock_file.as_deref().filter(|_| is_own) {
+        Some(path) => judge(&held.holder, seen_of(&held.holder, path, LockState::Free)),
+        None => liveness(held),
+    }
 }
 
 /// Why the study cannot be had.
@@ -266,6 +367,39 @@ mod tests {
         assert_eq!(judge(&here, LockState::Unknown), Liveness::Alive);
         assert_eq!(judge(&foreign, LockState::Unknown), Liveness::Dead);
         assert_eq!(judge(&other_name(&here), LockState::Unknown), Liveness::Unknown);
+    }
+
+    #[test]
+    fn the_lock_of_another_file_than_the_holders_says_nothing_about_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db.run-1");
+        std::fs::write(directory.path().join("store.db"), "a store").unwrap();
+        let Locking::Taken(lock) = try_lock(&path) else { panic!("nobody holds it") };
+        let mark = Mark::own(&lock, &path).unwrap();
+        let marked = |mark: &Mark| holder(std::process::id(), Some(&mark.to_string()));
+        let me = marked(&mark);
+        assert_eq!(Mark::of(&me), Some(mark.clone()));
+        assert_eq!(seen_of(&me, &path, look_at(&path)), LockState::Held);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(seen_of(&me, &path, look_at(&path)), LockState::Unknown);
+        // Made anew, free or held by somebody.
+        let Locking::Taken(other) = try_lock(&path) else { panic!("nobody holds it") };
+        assert_eq!(seen_of(&me, &path, look_at(&path)), LockState::Unknown);
+        drop(other);
+        assert_eq!(seen_of(&me, &path, look_at(&path)), LockState::Unknown);
+        assert_eq!(judge(&me, LockState::Unknown), Liveness::Alive);
+        let gone = Holder { pid: NOWHERE, ..me.clone() };
+        assert_eq!(judge(&gone, LockState::Unknown), Liveness::Dead);
+        // Its process id means something in its namespace only.
+        let files = mark.files.map(|files| MarkedFiles { namespace: files.namespace + 1, ..files });
+        let foreign = marked(&Mark { files, ..mark.clone() });
+        assert_eq!(judge(&foreign, LockState::Unknown), Liveness::Unknown);
+        // Of a copy of its store its own lock says nothing, and that of the copy all.
+        let files = mark.files.map(|files| MarkedFiles { store: files.store + 1, ..files });
+        let of_a_copy = marked(&Mark { files, ..mark });
+        assert_eq!(seen_of(&of_a_copy, &path, look_at(&path)), LockState::Free);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(seen_of(&of_a_copy, &path, look_at(&path)), LockState::Free);
     }
 
     #[test]

@@ -25,11 +25,15 @@ pub struct SignalWatch {
     received: Arc<AtomicI32>,
 }
 
+/// A limit on file sizes (`ulimit -f`) is an error of a write, with words, and not the end of this process. Programs that it
+/// starts have the signal as usual: what catches it ends with this one.
+pub fn outlive_file_size_limits() {
+    let _dies_of_it_without = signal_hook::flag::register(SIGXFSZ, Arc::default());
+}
+
 impl SignalWatch {
     /// Starts listening; each signal becomes an input.
     pub fn start(inputs: Sender<Input>, hang_up: HangUp) -> std::io::Result<Self> {
-        // A limit on file sizes is an error of a write, with words, and not the end of this process.
-        signal_hook::flag::register(SIGXFSZ, Arc::default())?;
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
         if hang_up == HangUp::Leaves && !processes::is_ignored(SIGHUP) {
             signals.add_signal(SIGHUP)?;

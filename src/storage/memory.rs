@@ -461,6 +461,17 @@ impl Storage for MemoryStore {
         Ok(lease)
     }
 
+    fn renew(&mut self, lease: &Lease, holder: &Holder) -> Result<(), StorageError> {
+        let mut data = self.data();
+        let stored = data.study_mut(lease.study)?;
+        match &mut stored.held {
+            Some((held, _)) if stored.epoch == lease.epoch => held.clone_from(holder),
+            _ => return Err(StorageError::Fenced { study: lease.study }),
+        }
+        data.commits += 1;
+        Ok(())
+    }
+
     fn release(&mut self, lease: &Lease) -> Result<(), StorageError> {
         let mut data = self.data();
         let stored = data.study_mut(lease.study)?;

@@ -27,6 +27,7 @@ pub use soundness::sqlite_version;
 pub use wal::Rescue;
 
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,6 +97,7 @@ impl SqliteStore {
             return Err(StorageError::NotText { path: path.display().to_string() });
         }
         let file = as_file(path)?;
+        refuse_what_is_no_file(path, &file)?;
         let directory = directory_of(&file);
         refuse_network(path, &directory)?;
         std::fs::create_dir_all(&directory).map_err(|source| io_error(&directory, source))?;
@@ -237,6 +239,7 @@ impl SqliteReader {
     pub fn open(path: &Path) -> Result<Self, StorageError> {
         let file = as_file(path)?;
         let missing = || StorageError::Missing { path: path.display().to_string() };
+        refuse_what_is_no_file(path, &file)?;
         match std::fs::metadata(&file) {
             Ok(metadata) if metadata.len() == 0 => return Err(missing()),
             Ok(_) => {}
@@ -353,6 +356,20 @@ fn as_file(path: &Path) -> Result<PathBuf, StorageError> {
         return Err(wrong("there is a NUL byte in it"));
     }
     std::path::absolute(path).map_err(|source| io_error(path, source))
+}
+
+/// An error that says what there is instead of a file, if there is anything.
+fn refuse_what_is_no_file(path: &Path, file: &Path) -> Result<(), StorageError> {
+    let Ok(kind) = std::fs::metadata(file).map(|metadata| metadata.file_type()) else { return Ok(()) };
+    let what = match kind {
+        kind if kind.is_file() => return Ok(()),
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_fifo() => "a named pipe",
+        kind if kind.is_socket() => "a socket",
+        kind if kind.is_block_device() || kind.is_char_device() => "a device",
+        _ => "something else",
+    };
+    Err(StorageError::NotAFile { path: path.display().to_string(), what })
 }
 
 /// The error about a file that was exchanged.
@@ -734,6 +751,10 @@ impl Storage for SqliteStore {
 
     fn acquire(&mut self, study: StudyId, holder: &Holder, now: Timestamp, takeover: Takeover) -> Result<Lease, StorageError> {
         self.write("taking a study", |transaction, _| write::acquire(transaction, study, holder, now, takeover))
+    }
+
+    fn renew(&mut self, lease: &Lease, holder: &Holder) -> Result<(), StorageError> {
+        self.write("renewing a lease", |transaction, _| write::renew(transaction, lease, holder))
     }
 
     fn release(&mut self, lease: &Lease) -> Result<(), StorageError> {

@@ -224,3 +224,15 @@ fn labels_are_never_written_over_the_texts_or_the_model() {
     }
     assert_eq!((site.read("a.csv"), site.read("model/model.safetensors")), ("text\none\n".into(), "weights".into()));
 }
+
+#[test]
+fn what_drives_a_terminal_is_not_written_into_an_exports_readme() {
+    let study = study("trials = 1", ONE_SLOT).replace("name = \"s\"", "name = \"s\"\ndescription = \"a \\u001B[31mred \\u009B one\"");
+    let script = format!("{SAVES}echo '@hpsearch {{\"step\":1,\"a\\u001b[31mb\":1}}'\n{REPORT_X}");
+    let site = Site::new(&study, &script);
+    assert_done(&site.run_study());
+    assert_done(&site.run(&["export", "s", "-o", "model"]));
+    let card = site.read("model/README.md");
+    assert!(card.contains("[31mred"), "{card}");
+    assert!(!card.contains(|char: char| char.is_control() && char != '\n'), "{card:?}");
+}

@@ -16,6 +16,7 @@ use hpsearch::trial::{Origin, Trial, TrialNumber, TrialState};
 use hpsearch::verdict::Verdict;
 use hpsearch::view::StudyView;
 
+use crate::commands::{ONE_SLOT, REPORT_X, Site, assert_done, study};
 use crate::engine::{asha, decisions, loss, policies};
 
 /// A study of a command: the values of its trials come from reports alone.
@@ -426,6 +427,82 @@ fn a_race_that_was_changed_and_tables_that_are_not_the_journals_are_noticed() {
     let difference = verify(&[(Seq(0), simulation.spec.clone())], &sound, &tables).unwrap().difference.unwrap();
     assert_eq!((difference.what, difference.trial), ("state", Some(TrialNumber(2))));
     assert!(difference.stored.contains("99"), "{difference:?}");
+}
+
+/// A journal in which somebody took out, doubled, exchanged, moved or renumbered an entry or two.
+fn tampered(sound: &[Entry], pattern: u64) -> Vec<Entry> {
+    let mut changed = sound.to_vec();
+    for round in 0..=pattern % 2 {
+        let place = |what| {
+            let high = draw(pattern, round, what) * 100 + draw(pattern, round, what + 1);
+            usize::try_from(high).unwrap() % changed.len()
+        };
+        let (one, other) = (place(0), place(10));
+        match draw(pattern, round, 20) % 5 {
+            0 => drop(changed.remove(one)),
+            1 => changed.insert(other, changed[one].clone()),
+            2 => changed.swap(one, other),
+            3 => {
+                let moved = changed.remove(one);
+                changed.insert(other.min(changed.len()), moved);
+            }
+            _ => {
+                let mut event = serde_json::to_value(&changed[one].2).unwrap();
+                let number = [0, 1, 3, 5, 1000, u64::MAX][usize::try_from(draw(pattern, round, 30)).unwrap() % 6];
+                renumber(&mut event, number);
+                changed[one].2 = serde_json::from_value(event).unwrap();
+            }
+        }
+    }
+    (1..).zip(changed).map(|(seq, (_, at, event))| (Seq(seq), at, event)).collect()
+}
+
+fn renumber(event: &mut serde_json::Value, number: u64) {
+    match event {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                if matches!(name.as_str(), "trial" | "attempt") && value.is_u64() {
+                    *value = number.min(if name == "attempt" { u64::from(u32::MAX) } else { 1 << 40 }).into();
+                }
+                renumber(value, number);
+            }
+        }
+        serde_json::Value::Array(values) => values.iter_mut().for_each(|value| renumber(value, number)),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_journal_that_was_tampered_with_differs_and_panics_nobody() {
+    let studies = [raced(2, 0.3), uneven(deterministic(8, "tpe", asha("pause")), 2, 1), uneven(spec(8, "grid", asha("stop")), 2, 2)];
+    for simulation in studies {
+        let run = simulation.run(&[]).unwrap();
+        let sound = journal(&run);
+        let verified = |journal: &[Entry]| verify(&[(Seq(0), simulation.spec.clone())], journal, &run.view).unwrap();
+        for pattern in 0..200 {
+            let _told_or_without_effect = verified(&tampered(&sound, pattern));
+        }
+        let created = sound.iter().position(|(_, _, event)| matches!(event, Event::TrialCreated { .. })).unwrap();
+        let mut missing = sound.clone();
+        missing.remove(created);
+        let difference = verified(&missing).difference.unwrap();
+        assert_eq!((difference.what, difference.trial), ("order", Some(TrialNumber(0))), "{difference:?}");
+        let mut twice = sound.clone();
+        twice.insert(created, sound[created].clone());
+        assert_eq!(verified(&twice).difference.unwrap().now, "trial 0 was created before");
+    }
+}
+
+#[test]
+fn verify_tells_of_a_trial_whose_creation_is_missing() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
+    assert_done(&site.run_study());
+    let database = rusqlite::Connection::open(site.path("runs/hpsearch.db")).unwrap();
+    let seq: i64 = database.query_row("SELECT min(seq) FROM event WHERE type = 'trial_created'", [], |row| row.get(0)).unwrap();
+    database.execute("DELETE FROM event WHERE seq = ?1", [seq]).unwrap();
+    let told = site.run(&["verify", "s"]);
+    assert_eq!(told.code, 7, "{}\n{}", told.out, told.err);
+    assert!(told.out.contains("cannot follow those before it"), "{}", told.out);
 }
 
 #[test]

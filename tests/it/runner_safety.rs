@@ -74,6 +74,70 @@ fn a_runner_that_died_in_another_pid_namespace_is_replaced_at_once() {
 }
 
 #[test]
+fn a_runner_whose_lock_file_was_removed_keeps_its_study_and_makes_it_again() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &held());
+    let running = site.start_with(Path::new(env!("CARGO_BIN_EXE_hpsearch")), &["run", "study.toml", "--plain"], &[]);
+    wait_until("a trial runs", || site.path("started").exists());
+    let lock = site.path("runs/hpsearch.db.run-1");
+    for _ in 0..3 {
+        // While it is stopped it cannot mend anything: whoever comes meanwhile finds no lock, or one that it made itself.
+        running.signal(Signal::STOP);
+        fs::remove_file(&lock).unwrap();
+        for _ in 0..2 {
+            let second = site.run_study();
+            assert_eq!(second.code, 5, "{}\n{}", second.out, second.err);
+        }
+        running.signal(Signal::CONT);
+        wait_until("it has its lock again", || is_locked(&lock));
+    }
+    let epochs: i64 = database(&site).query_row("SELECT epoch FROM lease", [], |row| row.get(0)).unwrap();
+    assert_eq!(epochs, 1, "nobody took the study over, not for a moment");
+    site.write("go", "");
+    assert_done(&running.end());
+    assert_eq!(site.states(), ["complete", "complete"]);
+}
+
+fn is_locked(path: &Path) -> bool {
+    use rustix::fs::{FlockOperation, flock};
+    fs::File::open(path).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
+}
+
+#[test]
+fn a_runner_in_another_pid_namespace_whose_lock_file_was_removed_is_not_thrown_out() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &held());
+    let Some(running) = start_in_another_pid_namespace(&site, &["run", "study.toml", "--plain"]) else { return };
+    wait_until("a trial runs", || site.path("started").exists());
+    let lock = site.path("runs/hpsearch.db.run-1");
+    for _ in 0..3 {
+        fs::remove_file(&lock).unwrap();
+        let second = site.run_study();
+        assert_eq!(second.code, 5, "{}\n{}", second.out, second.err);
+    }
+    wait_until("it has its lock again", || is_locked(&lock));
+    assert_done(&site.run(&["enqueue", "s", "x=0.25"]));
+    site.write("go", "");
+    assert_done(&running.end());
+}
+
+#[test]
+fn a_runner_that_died_and_whose_lock_file_was_removed_is_replaced_where_its_process_id_means_something() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &held());
+    let mut running = site.start_with(Path::new(env!("CARGO_BIN_EXE_hpsearch")), &["run", "study.toml", "--plain"], &[]);
+    wait_until("a trial runs", || site.path("started").exists());
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    fs::remove_file(site.path("runs/hpsearch.db.run-1")).unwrap();
+    site.write("go", "");
+    // From elsewhere nobody can tell.
+    let Some(elsewhere) = start_in_another_pid_namespace(&site, &["run", "study.toml", "--plain"]) else { return };
+    let refused = elsewhere.end();
+    assert_eq!(refused.code, 5, "{}\n{}", refused.out, refused.err);
+    assert!(refused.err.contains("--take-over"), "{}", refused.err);
+    assert_done(&site.run_study());
+    assert_eq!(site.states(), ["complete", "complete"]);
+}
+
+#[test]
 fn a_runner_from_before_the_machine_was_started_anew_is_replaced_at_once() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
     assert_done(&site.run_study());

@@ -578,3 +578,32 @@ fn a_log_that_others_cut_to_nothing_by_a_checkpoint_is_no_damage() {
     assert_eq!(answered_and_lost(&site, 2), (24, Vec::new()));
     assert_sound(&site);
 }
+
+#[test]
+fn what_is_no_file_is_no_store_and_is_named_as_what_it_is() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
+    fs::create_dir(site.path("directory")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(site.path("pipe")).status().unwrap().success());
+    let _socket = std::os::unix::net::UnixListener::bind(site.path("socket")).unwrap();
+    let kinds = [("directory", "a directory"), ("pipe", "a named pipe"), ("socket", "a socket"), ("/dev/null", "a device")];
+    for (store, what) in kinds {
+        for verb in [&["ls"][..], &["run", "study.toml", "--plain"], &["enqueue", "s", "x=0.5"], &["doctor"]] {
+            let told = site.run(&[&["--store", store], verb].concat());
+            let words = format!("{}{}", told.out, told.err);
+            assert_ne!(told.code, 0, "{store} {verb:?}: {words}");
+            assert!(words.contains(what) && !words.contains("there is no store"), "{store} {verb:?}: {words}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_on_file_sizes_is_told_from_the_first_write_on_and_trials_have_the_signal_as_usual() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &format!("grep SigIgn /proc/self/status > ignored\n{REPORT_X}"));
+    let limited = |blocks: u32| format!("ulimit -f {blocks}; exec '{}' run study.toml --plain", env!("CARGO_BIN_EXE_hpsearch"));
+    let ended = site.start_with(Path::new("sh"), &["-c", &limited(10)], &[]).end();
+    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
+    assert!(ended.err.contains("`ulimit -f`"), "{}", ended.err);
+    assert_done(&site.run_study());
+    let ignored = u64::from_str_radix(site.read("ignored").trim().trim_start_matches("SigIgn:").trim(), 16).unwrap();
+    assert_eq!(ignored & (1 << 24), 0, "SIGXFSZ");
+}

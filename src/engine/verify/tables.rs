@@ -206,6 +206,9 @@ pub fn hold_tables(
             return Ok(found(seq, None, empty, told));
         }
     }
+    if let Some(difference) = super::misplaced(journal) {
+        return Ok(Some(difference));
+    }
     if let Some(difference) = specification(seq, &stored.spec, objectives, revisions, journal) {
         return Ok(Some(difference));
     }

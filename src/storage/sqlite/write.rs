@@ -124,6 +124,14 @@ pub(super) fn acquire(connection: &Connection, study: StudyId, holder: &Holder, 
     Ok(Lease { study, epoch })
 }
 
+/// Writes down what has changed about the holder.
+pub(super) fn renew(connection: &Connection, lease: &Lease, holder: &Holder) -> Result<(), Fault> {
+    check_fence(connection, lease)?;
+    let sql = "UPDATE lease SET pid = ?2, pid_started = ?3, host = ?4, boot_id = ?5 WHERE study_id = ?1";
+    connection.execute(sql, params![lease.study.0, holder.pid, to_integer(holder.pid_started)?, holder.host, holder.boot_id])?;
+    Ok(())
+}
+
 /// Gives the right back, if it was not taken over.
 pub(super) fn release(connection: &Connection, lease: &Lease) -> Result<(), Fault> {
     require(connection, lease.study)?;

@@ -67,6 +67,8 @@ enum Fault {
     RenameProject,
     RemoveLog,
     RemoveIndex,
+    EmptyLog,
+    RemoveLock,
     PlainReader,
     ForeignNamespace,
     BlockedReader,
@@ -99,6 +101,8 @@ const FAULTS: &[(Fault, &str)] = &[
     (Fault::RenameProject, "runner killed, project renamed"),
     (Fault::RemoveLog, "store's log (WAL) removed during the run"),
     (Fault::RemoveIndex, "store's shm removed during the run"),
+    (Fault::EmptyLog, "store's log (WAL) emptied in place during the run"),
+    (Fault::RemoveLock, "runner's lock file removed, second runner at once"),
     (Fault::PlainReader, "another program reads the store and closes it"),
     (Fault::ForeignNamespace, "second runner, in a PID namespace of its own"),
     (Fault::BlockedReader, "nobody reads standard output"),
@@ -384,6 +388,17 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
             }
             Fault::RemoveLog => outcome.struck = fs::remove_file(with_ending(&path, "-wal")).is_ok(),
             Fault::RemoveIndex => outcome.struck = fs::remove_file(with_ending(&path, "-shm")).is_ok(),
+            Fault::EmptyLog => {
+                outcome.struck = fs::OpenOptions::new().write(true).open(with_ending(&path, "-wal")).is_ok_and(|log| log.set_len(0).is_ok());
+            }
+            Fault::RemoveLock => {
+                outcome.struck = fs::remove_file(with_ending(&path, ".run-1")).is_ok();
+                match run_to_its_end(&site) {
+                    Ok(second) if matches!(second.code, 0 | 5) => {}
+                    Ok(second) => outcome.losses.push(format!("the second runner ended with {}: {}", second.code, second.err)),
+                    Err(hung) => outcome.losses.push(hung),
+                }
+            }
             Fault::PlainReader => read_plainly(&path),
             Fault::ForeignNamespace => {
                 let arguments = ["-Urpf", "--mount-proc", env!("CARGO_BIN_EXE_hpsearch"), "run", "study.toml", "--plain"];
@@ -404,7 +419,7 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
         }
     }
     // What was answered between the removal and its being noticed is gone, too.
-    let forgets = outcome.struck && matches!(fault, Fault::CutLog | Fault::LoseLog | Fault::RemoveLog);
+    let forgets = outcome.struck && matches!(fault, Fault::CutLog | Fault::LoseLog | Fault::RemoveLog | Fault::EmptyLog);
     loop {
         if let Some(hung) = hung(&mut running, &site) {
             outcome.losses.push(hung);
