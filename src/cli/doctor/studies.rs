@@ -83,7 +83,7 @@ fn of_study(reader: &SqliteReader, study: &StudySummary, console: &Console) -> R
     }
     if let Some(held) = study.held.as_ref().filter(|held| liveness(held) == Liveness::Unknown) {
         let what = format!("`{name}` is run on `{}`, where nobody can look from here", one_line(&held.holder.host));
-        found.push(Finding::warning("runner", what, "if that machine is gone, run the study there, or move the store to a local disk"));
+        found.push(Finding::warning("runner", what, "if that machine or container is gone, `hpsearch run` with `--take-over` goes on"));
     }
     if !is_run {
         let left = leftovers(reader, study, console)?;

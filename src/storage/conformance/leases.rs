@@ -6,7 +6,7 @@ use super::journal::{created, holder, small_study};
 use super::{Case, Opener, refused};
 use crate::event::{Answer, Event, Request, Seq};
 use crate::metric::Direction;
-use crate::storage::{HeldLease, Lease, Storage, StorageError, StudyId, Takeover};
+use crate::storage::{HeldLease, Holder, Lease, Storage, StorageError, StudyId, Takeover};
 use crate::study::Extension;
 use crate::time::Timestamp;
 use crate::trial::{Note, TrialNumber};
@@ -14,6 +14,7 @@ use crate::trial::{Note, TrialNumber};
 pub(super) const CASES: &[(&str, Case)] = &[
     ("a held study is busy until it is released", busy_until_released),
     ("a takeover fences the old holder off", takeover_fences),
+    ("what has changed about a holder is written by itself only", renewed),
     ("a takeover from an older epoch is refused", stale_takeover),
     ("a released lease writes no more", released_lease),
     ("requests are served once, by their study's holder", requests),
@@ -46,6 +47,20 @@ fn busy_until_released(open: &mut Opener) -> Result<(), StorageError> {
     // Too late: it is someone else's.
     one.release(&lease)?;
     assert_eq!(one.summary(study)?.held.map(|held| held.epoch), Some(next.epoch));
+    Ok(())
+}
+
+fn renewed(open: &mut Opener) -> Result<(), StorageError> {
+    let (mut one, mut two) = (open(), open());
+    let study = new_study(&mut *one)?;
+    let lease = one.acquire(study, &holder(1), Timestamp(7), Takeover::IfFree)?;
+    let changed = Holder { boot_id: Some("boot/1/2/3".to_owned()), ..holder(1) };
+    one.renew(&lease, &changed)?;
+    let lock_file = two.lock_file(study);
+    assert_eq!(two.summary(study)?.held, Some(HeldLease { epoch: lease.epoch, holder: changed, acquired: Timestamp(7), lock_file }));
+    let next = two.acquire(study, &holder(2), Timestamp(8), Takeover::From(lease.epoch))?;
+    assert!(matches!(refused(one.renew(&lease, &holder(1)), "renewing a lost lease"), StorageError::Fenced { .. }));
+    assert_eq!(one.summary(study)?.held.map(|held| (held.epoch, held.holder)), Some((next.epoch, holder(2))));
     Ok(())
 }
 
