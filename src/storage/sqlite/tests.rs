@@ -115,7 +115,7 @@ fn files_of_other_programs_are_refused_and_left_alone() {
         }
         assert_eq!(fs::read(&path).unwrap(), before);
     }
-    assert!(matches!(SqliteStore::open(directory.path()), Err(StorageError::NotUsable { .. })), "a directory is no store");
+    assert!(matches!(SqliteStore::open(directory.path()), Err(StorageError::NotAFile { .. })), "a directory is no store");
 }
 
 #[test]
