@@ -17,7 +17,7 @@ use rusqlite::Connection;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::commands::{ONE_SLOT, REPORT_X, Running, Site, assert_done, study, wait_until};
+use crate::commands::{Ended, ONE_SLOT, REPORT_X, Running, Site, assert_done, study, wait_until};
 use crate::engine::{loss, spec};
 use crate::terminal::on_terminal;
 
@@ -297,19 +297,21 @@ fn supervisors(running: &Running) -> Vec<u32> {
 
 const SOON: &[(&str, &str)] = &[("HPSEARCH_FIRST_WAIT", "0.01")];
 
-/// A study with one complete trial, that is to have `trials`.
-fn begun(trials: u32) -> Site {
-    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
-    assert_done(&site.run_study());
-    site.write("study.toml", &study(&format!("trials = {trials}"), ONE_SLOT));
-    site
+/// A study of so many trials, whose run meets obstacles that `plant` puts in its way while its first trial runs.
+fn obstructed(trials: u32, plant: impl FnOnce(&Site)) -> (Site, Ended) {
+    let site =
+        Site::new(&study(&format!("trials = {trials}"), ONE_SLOT), &format!("touch begun; while [ ! -e go ]; do sleep 0.01; done\n{REPORT_X}"));
+    let running = site.start_with(Path::new(env!("CARGO_BIN_EXE_hpsearch")), &["run", "study.toml", "--plain"], SOON);
+    wait_until("the first trial runs", || site.path("begun").exists());
+    plant(&site);
+    site.write("go", "");
+    let ended = running.end();
+    (site, ended)
 }
 
 #[test]
 fn a_directory_that_cannot_be_made_ends_the_run_and_no_trial_and_the_study_goes_on() {
-    let site = begun(3);
-    site.write("runs/files/s/trial-1", "in the way");
-    let ended = site.start_with(Path::new(env!("CARGO_BIN_EXE_hpsearch")), &["run", "study.toml", "--plain"], SOON).end();
+    let (site, ended) = obstructed(3, |site| site.write("runs/files/s/trial-1", "in the way"));
     assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
     for words in ["cannot make `", "runs/files/s/trial-1`", "go on with: hpsearch run study.toml"] {
         assert!(ended.err.contains(words), "{words}: {}", ended.err);
@@ -338,10 +340,10 @@ fn a_file_in_the_place_of_a_studys_directory_is_told_before_anything_is_started(
 #[test]
 fn a_trial_whose_own_directory_is_in_the_way_waits_too() {
     // The supervisor makes it, not the runner.
-    let site = begun(2);
-    fs::create_dir_all(site.path("runs/files/s/trial-1")).unwrap();
-    site.write("runs/files/s/trial-1/checkpoints", "in the way");
-    let ended = site.start_with(Path::new(env!("CARGO_BIN_EXE_hpsearch")), &["run", "study.toml", "--plain"], SOON).end();
+    let (site, ended) = obstructed(2, |site| {
+        fs::create_dir_all(site.path("runs/files/s/trial-1")).unwrap();
+        site.write("runs/files/s/trial-1/checkpoints", "in the way");
+    });
     assert_eq!((ended.code, site.states()), (5, vec!["complete".to_owned(), "queued".to_owned()]), "{}\n{}", ended.out, ended.err);
     fs::remove_file(site.path("runs/files/s/trial-1/checkpoints")).unwrap();
     assert_done(&site.run_study());
