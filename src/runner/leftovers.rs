@@ -366,9 +366,9 @@ impl Known {
 
     fn judge(&self, stores: &Stores<'_>, root: &Path, seen: Seen) -> Result<Option<Leftover>, StorageError> {
         let Seen { path, place } = seen;
-        // A study of ours in this directory of files, whose files are marked as this store's.
-        // Another store of the same id lies beside, a copy or a backup: what this one does not know, that one may.
+        // A store of the same id beside this one is a copy or a backup: it may know what this one does not.
         let has_twin = self.id.as_ref().is_some_and(|id| stores.others.ids.contains(id));
+        // The study with files in this directory, if they carry this store's mark.
         let of = |study: &str| {
             let content = self.studies.get(study).filter(|_| !has_twin);
             content.filter(|content| content.homes.iter().any(|home| home.root() == root && home.name() == study))
